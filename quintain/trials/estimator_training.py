@@ -12,7 +12,13 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.core.input import pipeline_inspection
-from quintain.trials import background_calls, repeatable_random, trial_context, update_order
+from quintain.trials import (
+    background_calls,
+    graph_variables,
+    repeatable_random,
+    trial_context,
+    update_order,
+)
 
 v1 = tf.compat.v1
 
@@ -59,6 +65,7 @@ class Training:
             update_order.measure_before_updates(
                 [self._fetches["summaries"], self._fetches["loss"]], self._spec.train_op
             )
+            self._local_variables = graph_variables.LocalVariables()
             self._position_saver = None
             if self._is_saved:
                 self._position_saver = v1.train.Saver(
@@ -122,7 +129,8 @@ class Training:
         return prefix
 
     def save_position(self, folder: pathlib.Path) -> None:
-        """Writes where in the data the training is, if that can be written."""
+        """Writes local variables, and where in the data the training is, if that can be written."""
+        self._local_variables.save(self._capture.session, folder)
         if self._position_saver is None:
             return
         try:
@@ -138,6 +146,7 @@ class Training:
 
     def restore_position(self, folder: pathlib.Path, batches: int) -> None:
         """Goes to where the training was."""
+        self._local_variables.restore(self._capture.session, folder)
         if (folder / f"{_ITERATOR}.index").exists() and self._position_saver is not None:
             self._position_saver.restore(self._capture.session, str(folder / _ITERATOR))
         elif self._iterator is not None:

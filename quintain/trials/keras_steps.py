@@ -2,15 +2,22 @@
 
 import contextlib
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from quintain import errors
 from quintain.orbit import iterators
-from quintain.trials import keras_building, keras_data, keras_replicas, repeatable_random
+from quintain.trials import (
+    keras_building,
+    keras_data,
+    keras_replicas,
+    random_state,
+    repeatable_random,
+)
 
 _FEW_BATCHES: Final = 8
 """So many calls of a step take less time than tracing and preparing a loop around it, once."""
@@ -29,6 +36,8 @@ class Steps:
         self.metric_names: list[str] | None = None
         self.step = tf.Variable(0, dtype=tf.int64, trainable=False, name="random_step")
         """Counts training steps; random operations without a seed of their own depend on it."""
+        self._test_number = tf.Variable(0, dtype=tf.int64, trainable=False, name="test_number")
+        """Counts the batches of a validation, down from -1: no number of a training step."""
         self._train: Any = self._train_step
         self._test: Any = self._test_step
         if not self._is_eager:
@@ -95,27 +104,37 @@ class Steps:
         ]
         return logs, int(num_inputs)
 
-    def evaluate(self, data: Any) -> tuple[dict[str, Any], int]:
+    def evaluate(
+        self, data: Any, callbacks: keras.callbacks.CallbackList | None = None
+    ) -> tuple[dict[str, Any], int]:
         """Goes through the data once and returns metrics and the number of examples.
 
-        Metrics and number are those of all processes.
+        Metrics and number are those of all processes. As in Keras, the metrics are the model's,
+        unless its own `test_step` returns others: then those that it returned last.
+
+        Args:
+            data: Batches.
+            callbacks: What is to be called for each batch.
         """
         self._model.reset_metrics()
-        if not isinstance(data, tf.data.Dataset) or self._is_eager:
-            num_inputs = self._evaluate_each(self._test, data)
+        self._test_number.assign(-1)
+        last: dict[str, Any] = {}
+        is_own = type(self._model).test_step is not keras.Model.test_step
+        if not isinstance(data, tf.data.Dataset) or self._is_eager or is_own or callbacks:
+            num_inputs, last = self._evaluate_each(self._test, data, callbacks)
         elif 0 < int(data.cardinality()) <= _FEW_BATCHES:
             if self._evaluate is None:
                 self._evaluate = self._test.get_concrete_function(data.element_spec)
-            num_inputs = self._evaluate_each(self._evaluate, data)
+            num_inputs, _ = self._evaluate_each(self._evaluate, data)
         else:
             if self._evaluate is None:
                 self._evaluate = tf.function(self._evaluate_loop, autograph=False)
             num_inputs = int(self._evaluate(iterators.create(data)))
         # Of several processes, this adds up what their metrics hold.
-        logs = {
-            name: np.asarray(value).tolist()
-            for name, value in self._model.get_metrics_result().items()
-        }
+        logs = self._model.get_metrics_result()
+        if is_own and last.keys() != logs.keys():
+            logs = last
+        logs = _to_numbers(logs)
         self._model.reset_metrics()
         return logs, self._replicas.add(num_inputs)
 
@@ -126,15 +145,31 @@ class Steps:
 
     def _train_replica(self, batch: Any) -> dict[str, Any]:
         seed = self.step.read_value() + self._replicas.rank * keras_replicas.SEED_DISTANCE
-        with repeatable_random.stepwise(seed):
+        with self._drawing(seed):
             logs = self._model.train_step(batch)
         # The metrics of this batch alone are wanted; all exist only after the first step.
-        logs = {name: tf.identity(value) for name, value in logs.items()}
+        logs = {name: tf.identity(value) for name, value in self._flatten(logs).items()}
         self._model.reset_metrics()
         return logs
 
     def _test_step(self, batch: Any) -> Any:
-        return self._replicas.run(self._model.test_step, batch)
+        logs = self._replicas.run(self._test_replica, batch)
+        self._test_number.assign_sub(1)
+        return logs
+
+    def _test_replica(self, batch: Any) -> Any:
+        seed = self._test_number.read_value() - self._replicas.rank * keras_replicas.SEED_DISTANCE
+        with self._drawing(seed):
+            return self._model.test_step(batch)
+
+    @contextlib.contextmanager
+    def _drawing(self, seed: tf.Tensor) -> Iterator[None]:
+        """Makes random numbers those of a step, whenever and in whatever process it is traced."""
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(repeatable_random.stepwise(seed))
+            if not tf.executing_eagerly():  # Seeds that Keras' backend draws become constants.
+                stack.enter_context(random_state.held(0))
+            yield
 
     def _train_loop(
         self, outputs: Mapping[str, tf.TensorSpec], iterator: Any, num_batches: tf.Tensor
@@ -161,13 +196,38 @@ class Steps:
         )
         return {name: array.stack() for name, array in zip(names, arrays, strict=True)}, count
 
-    @staticmethod
-    def _evaluate_each(test: Callable[[Any], Any], data: Any) -> int:
-        num_inputs = 0
-        for batch in keras_data.iterate(data):
-            test(batch)
+    def _evaluate_each(
+        self,
+        test: Callable[[Any], Any],
+        data: Any,
+        callbacks: keras.callbacks.CallbackList | None = None,
+    ) -> tuple[int, dict[str, Any]]:
+        """Returns the number of examples, and the metrics that the last step returned."""
+        num_inputs, logs = 0, {}
+        for number, batch in enumerate(keras_data.iterate(data)):
+            if callbacks:
+                callbacks.on_test_batch_begin(number)
+            logs = self._flatten(test(batch))
+            if callbacks:
+                callbacks.on_test_batch_end(number, _to_numbers(logs))
             num_inputs += keras_data.count_inputs(batch)
-        return num_inputs
+        return num_inputs, logs
+
+    def _flatten(self, logs: Any) -> dict[str, Any]:
+        """Returns what a step of the model returned, of which Keras' compiled metrics are a dict.
+
+        Raises:
+            TrialError: If it is no dict.
+        """
+        if not isinstance(logs, Mapping):
+            raise errors.TrialError(
+                f"{type(self._model).__name__}.train_step and test_step return a dict of metrics, "
+                f"but one returned {logs!r}."
+            )
+        flat: dict[str, Any] = {}
+        for name, value in logs.items():
+            flat |= self._flatten(value) if isinstance(value, Mapping) else {name: value}
+        return flat
 
     def _evaluate_loop(self, iterator: Any) -> tf.Tensor:
         # A function in a function is traced twice; only XLA needs the step to be one.
@@ -184,3 +244,7 @@ class Steps:
             (tf.constant(0), iterator.get_next_as_optional()),
         )
         return count
+
+
+def _to_numbers(logs: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: np.asarray(value).tolist() for name, value in logs.items()}

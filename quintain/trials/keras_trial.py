@@ -16,8 +16,10 @@ from typing_extensions import override
 
 from quintain import errors
 from quintain.core.input import data_faults
+from quintain.core.steps import former_steps
 from quintain.trials import (
     base_trial,
+    callback_hooks,
     callback_state,
     keras_data,
     keras_declared,
@@ -176,6 +178,7 @@ class KerasTrialController(base_trial.TrialController):
                 f"{base_trial.describe_method(trial, 'build_model')} returned {self._model!r}, "
                 "expected a compiled keras.Model, or beside it a method optimizer() and loss()."
             )
+        former_steps.attach(self._model)
         keras_settings.accumulate_gradients(self._model.optimizer, context)
         self._steps = keras_steps.Steps(
             self._model,
@@ -185,7 +188,8 @@ class KerasTrialController(base_trial.TrialController):
         callbacks = call(trial.keras_callbacks)
         self._callbacks = keras.callbacks.CallbackList(callbacks, model=self._model)
         self._callbacks.set_params({"verbose": 0, "epochs": None, "steps": None})
-        self._has_batch_hooks = any(_has_batch_hooks(one) for one in self._callbacks.callbacks)
+        self._sees_train_batches = callback_hooks.see_train_batches(self._callbacks.callbacks)
+        self._sees_test_batches = callback_hooks.see_test_batches(self._callbacks.callbacks)
         self._epoch_length = self._find_epoch_length()
         self._progress = keras_progress.Progress()
         self._has_begun = False
@@ -252,7 +256,9 @@ class KerasTrialController(base_trial.TrialController):
         """Goes through the validation data once."""
         self._begin()
         self._callbacks.on_test_begin()
-        logs, num_inputs = self._steps.evaluate(self._validation_data)
+        logs, num_inputs = self._steps.evaluate(
+            self._validation_data, self._callbacks if self._sees_test_batches else None
+        )
         if not num_inputs:
             raise errors.TrialError(
                 base_trial.describe_method(self.trial, "build_validation_data_loader")
@@ -349,7 +355,7 @@ class KerasTrialController(base_trial.TrialController):
 
     def _train_piece(self, num_batches: int) -> tuple[list[dict[str, Any]], int]:
         """Trains on batches of one epoch; at least one, at most so many."""
-        if not self._has_batch_hooks and self._train_data.iterator is not None:
+        if not self._sees_train_batches and self._train_data.iterator is not None:
             return self._steps.train_loop(self._train_data, num_batches)
         logs: list[dict[str, Any]] = []
         num_inputs = 0
@@ -386,10 +392,3 @@ class KerasTrialController(base_trial.TrialController):
             "optimizer": [variable.value for variable in optimizer.variables],
             "random": [self._steps.step, seed_generator.global_seed_generator().state.value],
         }
-
-
-def _has_batch_hooks(callback: keras.callbacks.Callback) -> bool:
-    return any(
-        getattr(type(callback), name) is not getattr(keras.callbacks.Callback, name)
-        for name in ("on_batch_begin", "on_batch_end", "on_train_batch_begin", "on_train_batch_end")
-    )

@@ -14,6 +14,7 @@ from typing import Any, Final
 import tensorflow as tf
 
 from quintain import errors
+from quintain.trials import legacy_internals, legacy_optimizers
 
 _LEFT_OUT: Final = frozenset({"compat", "contrib", "estimator", "keras", "lite", "v1", "v2"})
 _LAZY: Final = ("keras", "losses", "metrics", "initializers", "optimizers")
@@ -26,11 +27,13 @@ def enable() -> None:
 
     Where both have a name, that of TensorFlow 1 is meant; it takes the newer arguments as well.
     Names that only TensorFlow 2 has remain. `tf.layers`, `tf.nn.rnn_cell` and `tf.keras` are those
-    of Keras 2, if it is installed. This can't be undone.
+    of Keras 2, if it is installed. Optimizers of one's own may be those of TensorFlow 1. This can't
+    be undone.
     """
     if importlib.util.find_spec("tf_keras") is not None:
         os.environ["TF_USE_LEGACY_KERAS"] = "1"
     warnings.filterwarnings("ignore", message=".*`tf.(layers|nn.rnn_cell).*deprecated.*")
+    warnings.filterwarnings("ignore", message="To make it possible to preserve tf.data options")
     for name in _LAZY:
         dir(getattr(tf, name))  # loads it; it would later put itself back into its place
     v1 = tf.compat.v1
@@ -42,6 +45,8 @@ def enable() -> None:
         if not name.startswith("_") and name not in _LEFT_OUT:
             # The module's own `__setattr__` does more than to set a name.
             vars(tf)[name] = _merge(f"tf.{name}", v1, getattr(tf, name, None), name)
+    legacy_internals.enable()
+    legacy_optimizers.enable()
     vars(tf)["contrib"] = _Missing(
         "tf.contrib", "it was removed from TensorFlow; its parts live on in packages of their own"
     )

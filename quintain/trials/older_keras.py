@@ -16,11 +16,14 @@ from typing import Any, Final
 
 import keras
 import tensorflow as tf
-from keras.src.optimizers import base_optimizer
-from keras.src.trainers import trainer
+from keras.src.trainers import compile_utils, trainer
+
+from quintain.trials import former_optimizers
 
 _COMPLETE: Final = "keras._tf_keras.keras"
 """Keras with the names that it keeps only as `tf.keras`."""
+
+_BACKENDS: Final = ("keras.backend", f"{_COMPLETE}.backend")
 
 _PARTS: Final = (
     "backend",
@@ -67,10 +70,10 @@ def enable() -> None:
     """Adds the names of Keras 2 to Keras, and those of TensorFlow 1 to TensorFlow."""
     for target, name, former in find_former():
         vars(target).setdefault(name, former)
-    base_optimizer.BaseOptimizer.__init__ = _take_former_arguments(
-        base_optimizer.BaseOptimizer.__init__
-    )
+    former_optimizers.enable()
+    _let_backend_take_variables()
     trainer.Trainer.compile = _take_former_order(trainer.Trainer.compile)
+    compile_utils.CompileLoss.call = _take_named_weights(compile_utils.CompileLoss.call)
     sys.meta_path.append(_Finder())
 
 
@@ -113,21 +116,28 @@ def _find_version_1(target: Any, source: Any) -> Iterator[tuple[Any, str, Any]]:
             yield from _find_version_1(present, former)
 
 
-def _take_former_arguments(init: Any) -> Any:
-    """Returns the `__init__` of optimizers that also takes `lr` and `decay`."""
+def _let_backend_take_variables() -> None:
+    """Makes functions such as `K.set_value` take Keras' variables, which were TensorFlow's."""
+    owner = importlib.import_module("keras.src.legacy.backend")
+    for name, function in list(vars(owner).items()):
+        if isinstance(function, types.FunctionType) and function.__module__ == owner.__name__:
+            replacement = _take_variables(function)
+            for place in (owner, *map(importlib.import_module, _BACKENDS)):
+                if getattr(place, name, None) is function:
+                    setattr(place, name, replacement)
 
-    @functools.wraps(init)
-    def take(self: Any, *args: Any, **kwargs: Any) -> None:
-        former, decay = kwargs.pop("lr", None), kwargs.pop("decay", None)
-        if former is not None or decay:
-            names = ("learning_rate",)  # The first that all optimizers give on.
-            kwargs |= dict(zip(names, args, strict=False))
-            args = args[1:]
-            rate = kwargs["learning_rate"] if former is None else former
-            kwargs["learning_rate"] = _decayed(rate, decay) if decay else rate
-        init(self, *args, **kwargs)
+
+def _take_variables(function: Any) -> Any:
+    @functools.wraps(function)
+    def take(*args: Any, **kwargs: Any) -> Any:
+        args, kwargs = keras.tree.map_structure(_unwrap, (args, kwargs))
+        return function(*args, **kwargs)
 
     return take
+
+
+def _unwrap(value: Any) -> Any:
+    return value.value if isinstance(value, keras.Variable) else value
 
 
 def _take_former_order(compile_model: Any) -> Any:
@@ -146,14 +156,25 @@ def _take_former_order(compile_model: Any) -> Any:
     return take
 
 
+def _take_named_weights(call: Any) -> Any:
+    """Returns a sum of losses that takes weights of examples by the names of outputs in a list."""
+
+    @functools.wraps(call)
+    def take(self: Any, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
+        names = self.output_names or []
+        if isinstance(sample_weight, dict) and sample_weight.keys() <= set(names):
+            if isinstance(y_pred, list | tuple):
+                sample_weight = [sample_weight.get(name) for name in names]
+            elif not isinstance(y_pred, dict):
+                sample_weight = sample_weight.get(names[0])
+        return call(self, y_true, y_pred, sample_weight)
+
+    return take
+
+
 def _are_numbers(values: Any) -> bool:
     """Whether these are weights of losses, the third argument today."""
     return all(isinstance(each, int | float) or each is None for each in tf.nest.flatten(values))
-
-
-def _decayed(rate: Any, decay: float) -> Any:
-    """Returns the schedule that `decay` meant: the rate divided by `1 + decay * step`."""
-    return keras.optimizers.schedules.InverseTimeDecay(float(rate), 1, decay)
 
 
 class _Loader(importlib.abc.Loader):

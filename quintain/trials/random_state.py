@@ -1,8 +1,10 @@
 """Random states of Python and NumPy: set from a seed, kept in checkpoints."""
 
+import contextlib
 import json
 import pathlib
 import random
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,18 @@ def set_seed(seed: int) -> None:
     """
     random.seed(seed)
     np.random.seed(seed)
+
+
+@contextlib.contextmanager
+def held(seed: int) -> Iterator[None]:
+    """Lets both begin at a seed within this block, and go on after it as if there had been none."""
+    python, numpy = random.getstate(), np.random.get_state()
+    set_seed(seed)
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)
 
 
 def save(path: pathlib.Path) -> None:

@@ -19,6 +19,7 @@ from quintain.trials import (
     base_trial,
     gradient_sums,
     graph_data,
+    graph_variables,
     legacy_tensorflow,
     repeatable_random,
     trial_context,
@@ -111,6 +112,7 @@ class TensorFlowTrialController(base_trial.TrialController):
         with self._graph.as_default():
             session_config = base_trial.call_with_hparams(trial.session_config, context)
             v1.set_random_seed(context.get_trial_seed())
+            v1.train.create_global_step()  # So that all methods find it.
             train, validation = self._make_datasets()
             repeated = train.repeat()
             inspection = pipeline_inspection.inspect(repeated)
@@ -134,6 +136,7 @@ class TensorFlowTrialController(base_trial.TrialController):
             self._iterator_saver = v1.train.Saver(
                 [tf.data.experimental.make_saveable_from_iterator(self._train_iterator)]
             )
+            self._local_variables = graph_variables.LocalVariables()
             self._open_session(session_config)
 
     def list_validation_metrics(self) -> list[str]:
@@ -161,15 +164,8 @@ class TensorFlowTrialController(base_trial.TrialController):
         """Goes through the validation data once; metrics are means over the batches."""
         (self._validation_start or self._start_validation()).result()
         self._validation_start = None
-        sums: list[list[Any]] = []
-        num_inputs = 0
-        while True:
-            try:
-                size, *values = self._run_validate(self._validation_handle, False, self._batches)
-            except tf.errors.OutOfRangeError:
-                break
-            num_inputs += int(size)
-            sums.append(values)
+        with self._local_variables.begun_anew(self._session):
+            sums, num_inputs = self._validate_batches()
         self._validation_start = self._start_validation()
         if not sums:
             raise errors.TrialError("make_data_loaders(): the validation dataset is empty.")
@@ -179,11 +175,25 @@ class TensorFlowTrialController(base_trial.TrialController):
         }
         return base_trial.ValidationResult(means, num_inputs)
 
+    def _validate_batches(self) -> tuple[list[list[Any]], int]:
+        """Returns the metrics of each batch, and the number of examples."""
+        sums: list[list[Any]] = []
+        num_inputs = 0
+        while True:
+            try:
+                # Below the numbers of training steps, and another one for each batch.
+                size, *values = self._run_validate(self._validation_handle, False, -1 - len(sums))
+            except tf.errors.OutOfRangeError:
+                return sums, num_inputs
+            num_inputs += int(size)
+            sums.append(values)
+
     def save(self, directory: str) -> None:
-        """Writes variables, the data position, and a SavedModel of the graph."""
+        """Writes variables, also local ones, the data position, and a SavedModel of the graph."""
         folder = pathlib.Path(literal_paths.directory(directory))
         with self._graph.as_default():
             self._saver.save(self._session, str(folder / _VARIABLES), write_meta_graph=False)
+            self._local_variables.save(self._session, folder)
             if self._is_saved:
                 self._save_position(folder)
             self._export(str(folder / _SAVED_MODEL))
@@ -211,7 +221,7 @@ class TensorFlowTrialController(base_trial.TrialController):
         prefix = str(folder / _VARIABLES)
         with self._graph.as_default():
             variables = v1.global_variables()
-            _check_fit(prefix, variables)
+            graph_variables.check_fit(prefix, variables)
             if is_warm_start:
                 counter = v1.train.get_global_step()
                 variables = [one for one in variables if one is not counter]
@@ -219,6 +229,7 @@ class TensorFlowTrialController(base_trial.TrialController):
             if is_warm_start:
                 return
             self._batches = json.loads((folder / _STATE_FILE).read_text())["batches"]
+            self._local_variables.restore(self._session, folder)
             self._restore_position(folder)
 
     def close(self) -> None:
@@ -365,26 +376,3 @@ class TensorFlowTrialController(base_trial.TrialController):
         )
         for _ in range(self._batches):
             skip(self._train_handle)
-
-
-def _check_fit(prefix: str, variables: Sequence[Any]) -> None:
-    """Checks that a checkpoint has the variables of the graph.
-
-    Raises:
-        CheckpointError: Naming those that are missing or have other shapes.
-    """
-    try:
-        shapes = dict(tf.train.list_variables(prefix))
-    except (tf.errors.OpError, ValueError) as error:
-        raise errors.CheckpointError(f"{prefix}: {error}") from error
-    problems = []
-    for variable in variables:
-        name = variable.op.name
-        if name not in shapes:
-            problems.append(f"{name} is missing")
-        elif list(shapes[name]) != variable.shape.as_list():
-            problems.append(f"{name} has the shape {shapes[name]}, not {variable.shape}")
-    if problems:
-        raise errors.CheckpointError(
-            f"{prefix}: the checkpoint is not one of this graph: {'; '.join(problems[:5])}."
-        )

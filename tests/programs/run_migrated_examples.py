@@ -34,15 +34,37 @@ def describe_older_keras():
     from tensorflow.keras.utils.np_utils import to_categorical
     from tensorflow.python.keras.datasets.cifar import load_batch
 
-    optimizer = keras.optimizers.SGD(lr=0.1, decay=0.5)
-    optimizer.build([tf.Variable(1.0)])
-    rates = [float(optimizer.learning_rate)]
-    optimizer.iterations.assign(2)
-    rates.append(float(optimizer.learning_rate))
+    optimizer = keras.optimizers.legacy.SGD(lr=0.1, decay=0.5)
+    weight = keras.Variable(0.0)
+    optimizer.build([weight])
+    rates = []
+    for rate in (0.1, 0.1, 0.4):  # The last one as callbacks set it.
+        keras.backend.set_value(optimizer.lr, rate)
+        before = float(weight)
+        optimizer.apply_gradients([(tf.constant(1.0), weight)])
+        rates.append(before - float(weight))
+    serialized = keras.optimizers.deserialize(keras.optimizers.serialize(optimizer))
+    serialized.iterations.assign(2)
+    rates.append(float(serialized.learning_rate))
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
     model.compile("sgd", "mse", ["mae"])
     measured = sorted(model.train_on_batch(tf.ones((2, 2)), tf.ones((2, 1)), return_dict=True))
     model.compile("sgd", "mse", [2.0])
+    inputs = keras.Input((2,))
+    outputs = [keras.layers.Dense(1, name=name)(inputs) for name in ("one", "two")]
+    model = keras.Model(inputs, outputs)
+    model.compile("sgd", "mse")
+    losses = [
+        float(
+            model.test_on_batch(
+                tf.ones((2, 2)),
+                {name: tf.ones((2, 1)) for name in ("one", "two")},
+                {"one": tf.constant([one, one]), "two": tf.constant([two, two])},
+                return_dict=True,
+            )["loss"]
+        )
+        for one, two in ((1.0, 0.0), (0.0, 1.0), (2.0, 3.0))
+    ]
     try:
         keras.optimizers.Adam(0.1, unknown=1)
         refused = ""
@@ -57,6 +79,8 @@ def describe_older_keras():
             len(ImageDataGenerator().flow(to_categorical([0] * 8).reshape(8, 1, 1, 1))) == 1,
         ],
         "rates": rates,
+        "mean": float(keras.backend.mean(keras.Variable([1.0, 3.0]))),
+        "losses": losses,
         "measured": measured,
         "plain": float(keras.optimizers.Adam(0.2).learning_rate),
         "refused": refused,

@@ -89,6 +89,7 @@ def model_fn(features, labels, mode, params):
         return tf.estimator.EstimatorSpec(mode, predictions={"class": tf.argmax(logits, 1)})
     loss = tf.losses.sparse_softmax_cross_entropy(labels, logits)
     tf.summary.scalar("doubled", 2 * loss)
+    tf.summary.scalar("running", tf.metrics.mean(loss)[1])
     train_op = tf.train.MomentumOptimizer(params["rate"], 0.9).minimize(
         loss, global_step=tf.train.get_global_step()
     )

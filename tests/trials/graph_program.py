@@ -1,6 +1,7 @@
 """Runs graphs as trials and prints what came out; in a process of its own, which it changes."""
 
 import dataclasses
+import functools
 import json
 import pathlib
 import sys
@@ -13,6 +14,9 @@ legacy_tensorflow.enable()
 
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
+from tensorflow.python.framework import ops  # noqa: E402
+from tensorflow.python.ops import control_flow_ops, state_ops  # noqa: E402
+from tensorflow.python.training import optimizer, training_ops  # noqa: E402
 
 from quintain.records import trial  # noqa: E402
 from quintain.trials import tensorflow_trial, trial_checkpoint, trial_context  # noqa: E402
@@ -35,21 +39,29 @@ class NetTrial(tensorflow_trial.TensorFlowTrial):
         x, y = record
         x = tf.layers.batch_normalization(x, training=is_training)
         x = tf.cond(is_training, lambda: tf.nn.dropout(x, keep_prob=0.8), lambda: x)
-        x = x + tf.random_normal(tf.shape(x)) * tf.cast(is_training, tf.float32)
+        noise = tf.map_fn(lambda row: row + tf.random_normal([4]), tf.zeros_like(x))
+        x = x + noise * tf.cast(is_training, tf.float32)
         with tf.variable_scope("net"):
             w = tf.get_variable("w", [x.get_shape()[1].value, 1])
         error = tf.matmul(x, w) - y
-        self.rate = tf.train.exponential_decay(0.1, self.training_counter(), 5, 0.5)
-        return {"loss": tf.reduce_mean(error**2), "rate": self.rate, "mean": tf.reduce_mean(x, 0)}
+        self.rate = tf.train.exponential_decay(0.1, tf.train.get_global_step(), 5, 0.5)
+        drawn = tf.random.log_uniform_candidate_sampler([[1]], 1, 5, True, 50)
+        return {
+            "loss": tf.reduce_mean(error**2),
+            "rate": self.rate,
+            "mean": tf.reduce_mean(x, 0),
+            "running": tf.metrics.mean(tf.abs(error))[1],
+            "drawn": drawn.sampled_candidates,
+        }
 
     def optimizer(self):
         return tf.train.AdamOptimizer(self.rate)
 
     def training_metrics(self):
-        return ["rate", "mean"]
+        return ["rate", "mean", "running", "drawn"]
 
     def validation_metrics(self):
-        return ["loss"]
+        return ["loss", "running"]
 
 
 class StatelessTrial(NetTrial):
@@ -89,14 +101,16 @@ def build(trial_class, spec, make=make_data_loaders):
 
 def values_of(controller):
     with controller._graph.as_default():
-        variables = tf.global_variables()
+        variables = sorted(tf.global_variables(), key=lambda each: each.dtype.is_integer)
     return [value.tolist() for value in controller._session.run(variables)]
 
 
 def split(directory, make=make_data_loaders):
     spec = new_spec(directory)
     whole = build(NetTrial, spec, make)
-    expected = whole.train(5).batch_metrics + whole.train(8).batch_metrics
+    expected = whole.train(5).batch_metrics
+    whole.validate()
+    expected += whole.train(8).batch_metrics
     first = build(NetTrial, spec, make)
     found = first.train(5).batch_metrics
     before = first.validate()
@@ -120,7 +134,10 @@ def split(directory, make=make_data_loaders):
         "metrics": found == expected,
         "validation": same_validation,
         "variables": values_of(whole) == values_of(second),
-        "random": len({json.dumps(one["mean"]) for one in expected}) == len(expected),
+        "random": all(
+            len({json.dumps(one[name]) for one in expected}) == len(expected)
+            for name in ("mean", "drawn")
+        ),
         "rates": [one["rate"] for one in expected[:3]],
         "warm_total": warm_total,
         "warm_counter": counter,
@@ -180,6 +197,84 @@ def sums(directory):
                 "counter": int(controller._session.run(counter_of(controller))),
             }
         )
+    return found
+
+
+class FormerAdam(tf.train.AdamOptimizer):
+    """As one was written: it has the methods for the variables that TensorFlow 1 made, alone."""
+
+    def _apply_dense(self, grad, var):
+        m, v = self.get_slot(var, "m"), self.get_slot(var, "v")
+        powers = self._get_beta_accumulators()
+        updated = training_ops.apply_adam(
+            var, m, v, *powers, self._lr_t, self._beta1_t, self._beta2_t, self._epsilon_t, grad
+        )
+        with tf.control_dependencies([updated]):
+            return control_flow_ops.group(tf.assert_equal(updated, tf.identity(var)))
+
+
+class FormerSteps(optimizer.Optimizer):
+    """Plain steps, which ask for what TensorFlow's own modules had."""
+
+    def __init__(self):
+        super().__init__(use_locking=False, name="FormerSteps")
+
+    def _apply_dense(self, grad, var):
+        done = control_flow_ops.cond(
+            tf.constant(True), lambda: 0.1 * grad, lambda: tf.zeros_like(grad)
+        )
+        return state_ops.assign_sub(var, done)
+
+    def _apply_sparse(self, grad, var):
+        assert isinstance(grad, ops.IndexedSlices)
+        return state_ops.scatter_sub(var, grad.indices, 0.1 * grad.values)
+
+
+class DoubledMixin:
+    def _apply_dense(self, grad, var):
+        return super()._apply_dense(2.0 * grad, var)
+
+
+class Doubled(DoubledMixin, tf.train.GradientDescentOptimizer):
+    pass
+
+
+class Nothing(optimizer.Optimizer):
+    pass
+
+
+def optimizers(directory):
+    """Returns whether optimizers as they were written do what TensorFlow's own do."""
+    pairs = {
+        "adam": (FormerAdam(0.01), tf.train.AdamOptimizer(0.01)),
+        "steps": (FormerSteps(), tf.train.GradientDescentOptimizer(0.1)),
+        "doubled": (Doubled(0.1), tf.train.GradientDescentOptimizer(0.2)),
+        "nothing": (Nothing(False, "Nothing"), tf.train.GradientDescentOptimizer(0.1)),
+    }
+
+    class RowsTrial(StatelessTrial):
+        def build_graph(self, record, is_training):
+            rows = tf.get_variable("rows", [3, 4])
+            picked = tf.nn.embedding_lookup(rows, [0, 2, 0])  # Its gradient is sparse.
+            self.sparse = tf.reduce_mean(tf.matmul(record[0], picked, transpose_b=True) ** 2)
+            results = super().build_graph(record, is_training)
+            return results | {"loss": results["loss"] + self.sparse * self.hparams["sparse"]}
+
+    found = {}
+    for name, pair in pairs.items():
+        weights = []
+        try:
+            for one in pair:
+                sparse = float(name == "steps")
+                kind = type("SomeTrial", (RowsTrial,), {"optimizer": lambda self, one=one: one})
+                spec = new_spec(directory, hparams={"sparse": sparse})
+                controller = build(kind, spec, with_rest)
+                controller.train(3)
+                weights.append(values_of(controller)[:3])
+            former, present = weights
+            found[name] = all(map(functools.partial(np.allclose, rtol=1e-5), former, present))
+        except errors.QuintainError as error:
+            found[name] = str(error)
     return found
 
 
@@ -289,6 +384,7 @@ if __name__ == "__main__":
         "numbers": numbers,
         "faults": faults,
         "sums": sums,
+        "optimizers": optimizers,
         "damage": damage,
         "in_order": lambda directory: split(directory, with_rest),
         "generator": lambda directory: split(directory, with_generator),

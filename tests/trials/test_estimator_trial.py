@@ -36,7 +36,7 @@ def test_max_steps_is_ignored_and_steps_of_validations_are_not(results):
 
 
 def test_training_metrics_are_what_the_model_summarises(results):
-    assert results["custom"]["names"] == ["doubled", "loss"]
+    assert results["custom"]["names"] == ["doubled", "loss", "running"]
     assert {"loss", "average_loss"} <= set(results["dnn"]["names"])
 
 

@@ -129,6 +129,26 @@ class NoisyTrial(LinearTrial):
         return model
 
 
+class SeededNoise(keras.layers.Layer):
+    """Draws a seed where it is traced, as the functions of Keras' former backend do."""
+
+    def call(self, x):
+        noise = tf.random.normal(tf.shape(x), seed=np.random.randint(10**6))
+        return x + tf.map_fn(lambda row: row + tf.random.normal([4]), noise)
+
+
+class SeededNoiseTrial(LinearTrial):
+    """Epochs end with a smaller batch, for which a step is traced anew."""
+
+    def build_model(self, hparams):
+        model = keras.Sequential([keras.layers.Input((4,)), SeededNoise(), keras.layers.Dense(1)])
+        model.compile(keras.optimizers.Adam(hparams["rate"]), loss="mse", metrics=["mae"])
+        return model
+
+    def build_training_data_loader(self):
+        return tf.data.Dataset.from_tensor_slices((X, Y)).batch(3)
+
+
 class OrderedTrial(LinearTrial):
     def build_training_data_loader(self):
         return tf.data.Dataset.from_tensor_slices((X, Y)).batch(3).prefetch(3)
@@ -145,6 +165,7 @@ class OrderedTrial(LinearTrial):
         UnevenTrial,
         OrderedTrial,
         NoisyTrial,
+        SeededNoiseTrial,
     ],
 )
 def test_a_training_in_two_processes_is_that_of_one_to_the_bit(trial_class, spec):
@@ -239,6 +260,90 @@ def test_hooks_of_batches_are_called_for_each_batch(spec):
 
     build(HookedTrial, spec).train(6)
     assert seen == [(number % 5, ["loss", "mae"]) for number in range(6)]
+
+
+def test_hooks_that_are_given_as_functions_and_those_of_validations_are_called(spec):
+    seen = []
+
+    class Tests(keras.callbacks.Callback):
+        def on_test_batch_end(self, batch, logs=None):
+            seen.append(sorted(logs))
+
+    class HookedTrial(LinearTrial):
+        callbacks = (
+            keras.callbacks.LambdaCallback(
+                on_train_batch_end=lambda batch, logs: seen.append((batch, len(logs)))
+            ),
+            Tests(),
+        )
+
+    controller = build(HookedTrial, spec)
+    controller.train(2)
+    assert seen == [(0, 2), (1, 2)]
+    controller.validate()
+    assert seen[2:] == [["loss", "mae"]] * 3
+
+
+class FormerModel(keras.Model):
+    """Has steps as the documentation of Keras 2 wrote them."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense = keras.layers.Dense(1)
+        self.total = keras.metrics.Mean(name="total")
+
+    def call(self, x):
+        return self.dense(x)
+
+    def train_step(self, data):
+        x, y = data
+        with tf.GradientTape() as tape:
+            loss = self.compiled_loss(y, self(x, training=True))
+        weights = self.trainable_variables
+        self.optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights, strict=True))
+        self.compiled_metrics.update_state(y, self(x))
+        self.total.update_state(loss)
+        return {metric.name: metric.result() for metric in self.metrics}
+
+    def test_step(self, data):
+        x, y = data
+        self.total.update_state(self.compute_loss(y=y, y_pred=self(x)))
+        return {"own": self.total.result()}
+
+
+@pytest.mark.filterwarnings("ignore:.*compiled_metrics.*")
+def test_steps_as_keras_2_wrote_them_give_the_metrics_that_they_return(spec):
+    class FormerTrial(LinearTrial):
+        def build_model(self):
+            model = FormerModel()
+            model.compile("sgd", loss="mse", metrics=["mae"])
+            return model
+
+    controller = build(FormerTrial, spec)
+    (logs,) = controller.train(1).batch_metrics
+    assert logs["loss"] == logs["total"]
+    assert {"loss", "mae", "total"} <= set(logs)
+    error = (controller._model(X).numpy() - Y) ** 2
+    means = [error[start : start + 8].mean() for start in (0, 8, 16)]
+    assert controller.validate().metrics == {"val_own": pytest.approx(np.mean(means), rel=1e-5)}
+
+
+def test_a_step_that_returns_no_metrics_is_an_error(spec):
+    broken = type("BrokenModel", (FormerModel,), {"train_step": lambda self, data: None})
+
+    class BrokenTrial(LinearTrial):
+        def build_model(self):
+            model = broken()
+            model.compile("sgd", loss="mse")
+            return model
+
+    with pytest.raises(errors.TrialError, match=r"BrokenModel\.train_step and test_step"):
+        build(BrokenTrial, spec).train(1)
+
+
+def test_a_validation_draws_the_same_each_time(spec):
+    controller = build(SeededNoiseTrial, spec)
+    assert controller.validate() == controller.validate()
 
 
 def test_a_callback_that_stops_training_asks_the_platform_to_stop(spec):

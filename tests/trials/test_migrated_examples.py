@@ -42,8 +42,12 @@ def test_metrics_have_the_names_of_pedl(results):
 def test_code_for_keras_2_finds_its_names(results):
     found = results["older_keras"]
     assert found["same"] == [True] * 5
-    # The rate at a step is the first one, divided by 1 + decay * step.
-    assert found["rates"] == pytest.approx([0.1, 0.1 / (1 + 0.5 * 2)])
+    # The rate at a step is the one that was set, divided by 1 + decay * step.
+    decayed = 0.4 / (1 + 0.5 * 2)
+    assert found["rates"] == pytest.approx([0.1, 0.1 / (1 + 0.5), decayed, decayed])
+    assert found["mean"] == 2.0
+    one, two, both = found["losses"]
+    assert both == pytest.approx(2 * one + 3 * two)
     assert found["plain"] == pytest.approx(0.2)
     assert "unknown" in found["refused"]
     assert found["measured"] == ["loss", "mae"]

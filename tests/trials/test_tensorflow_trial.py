@@ -86,6 +86,18 @@ def test_gradients_of_some_batches_are_averaged_or_added(results):
         assert outcome == {"waits": True, "updates": True, "goes_on": True, "counter": 4}
 
 
+@pytest.mark.parametrize("name", ["adam", "steps", "doubled"])
+def test_an_optimizer_that_was_written_for_the_first_variables_does_its_steps(results, name):
+    assert results["optimizers"][name] is True
+
+
+def test_an_optimizer_without_a_rule_is_named_with_what_it_lacks(results):
+    assert results["optimizers"]["nothing"] == (
+        "__main__.Nothing has no method _apply_sparse(grad, var); it is needed for the variable "
+        "rows, whose gradient is sparse."
+    )
+
+
 def test_mixed_precision_of_graphs_is_refused(results):
     assert results["faults"]["mixed_precision"].startswith(
         "optimizations.mixed_precision: got 'O1'"

@@ -24,6 +24,7 @@ from quintain.core import (
 )
 from quintain.core import config_definitions as cfg
 from quintain.core.fitting import keras_data
+from quintain.core.steps import former_steps
 from quintain.orbit import whole_files
 
 EXPERIMENT: Final = "keras/fit"
@@ -131,12 +132,15 @@ class KerasModelTask(base_task.Task):
         """
         model = self._load_model() if self._parts is None else self._take_model(self._parts)
         if not isinstance(model, keras.Model):
-            raise errors.ConfigError(f"model: got {model!r}, expected a keras.Model.")
+            raise errors.ConfigError(
+                f"model: got {model!r}, expected a keras.Model.{_advise(model)}"
+            )
         if not model.compiled or model.optimizer is None:
             raise errors.ConfigError(
                 "model: it is not compiled, so that there is nothing to minimise. Call "
                 "model.compile(optimizer=..., loss=...), or give `optimizer` and `loss`."
             )
+        former_steps.attach(model)
         _build(model, keras_data.from_text(self.task_config.batch_spec))
         self._optimizer = model.optimizer
         if self._parts is not None:
@@ -144,7 +148,8 @@ class KerasModelTask(base_task.Task):
         return model
 
     def _take_model(self, parts: Parts) -> keras.Model:
-        is_function = callable(parts.model) and not isinstance(parts.model, keras.Model)
+        is_model = isinstance(parts.model, keras.Model) or _advise(parts.model) != ""
+        is_function = callable(parts.model) and not is_model
         model: Any = parts.model() if is_function else parts.model
         if parts.compile_options and isinstance(model, keras.Model):
             options = dict(parts.compile_options)
@@ -240,6 +245,16 @@ class KerasModelTask(base_task.Task):
         """Returns the model with the inputs that it was trained on."""
         batch = keras_data.from_text(self.task_config.batch_spec)
         return model_export.derive(self, model, batch)
+
+
+def _advise(model: Any) -> str:
+    """Returns what to do with a model of Keras 2; nothing for anything else."""
+    if not any(one.__module__.partition(".")[0] == "tf_keras" for one in type(model).__mro__):
+        return ""
+    return (
+        " It is one of tf_keras, which is Keras 2: build it with keras. `quintain migrate` "
+        "rewrites the imports of files."
+    )
 
 
 def save_model(model: keras.Model, model_dir: str) -> str:

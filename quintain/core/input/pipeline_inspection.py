@@ -30,10 +30,15 @@ _SAVED: Final = frozenset({
 """Kinds that TensorFlow restores; see `tests/core/input/test_pipeline_inspection.py`."""
 
 _REPEATABLE: Final = _SAVED | frozenset({
-    "AssertCardinality", "DenseToRagged", "DenseToSparse", "IgnoreErrors", "Rebatch", "Rewrite",
-    "Scan", "SparseTensorSlice", "Unique",
+    "AssertCardinality", "CSV", "Csv", "DenseToRagged", "DenseToSparse", "DenseToSparseBatch",
+    "GroupByReducer", "IgnoreErrors", "List", "MapAndBatch", "MatchingFiles", "ParseExample",
+    "Rebatch", "Rewrite", "Scan", "ShuffleAndRepeat", "SparseTensorSlice", "Unique",
 })  # fmt: skip
 """Kinds that give the same each time if what is before them does."""
+
+_SEEDED: Final = ("Random", "Shuffle", "ShuffleAndRepeat")
+_PARALLEL: Final = ("MapAndBatch", "Parallel", "ParseExample")
+"""How the names of kinds begin that work on several elements at once."""
 
 _PYTHON: Final = frozenset({"PyFunc", "EagerPyFunc", "PyFuncStateless", "GeneratorDataset"})
 _READS: Final = frozenset({"ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableV2"})
@@ -162,7 +167,7 @@ class _Walk:
                 )
         self._check_order(dataset, kind, name)
         for wrapper in dataset._functions():
-            self._check_function(wrapper.function, name, is_parallel=kind.startswith("Parallel"))
+            self._check_function(wrapper.function, name, is_parallel=kind.startswith(_PARALLEL))
         repeats = kind == "Repeat" and tf.get_static_value(dataset._count) != 1
         for part in dataset._inputs():
             self._visit(
@@ -196,7 +201,7 @@ class _Walk:
             )
 
     def _check_seed(self, dataset: Any, kind: str, name: str) -> None:
-        if kind not in ("Shuffle", "Random") or _has_global_seed():
+        if kind not in _SEEDED or _has_global_seed():
             return
         seeds = [tf.get_static_value(part) for part in (dataset._seed, dataset._seed2)]
         if None not in seeds and not any(seeds):
@@ -204,7 +209,7 @@ class _Walk:
 
     def _check_order(self, dataset: Any, kind: str, name: str) -> None:
         """Notes a dataset whose elements overtake each other."""
-        if not kind.startswith("Parallel"):
+        if not kind.startswith(_PARALLEL) or kind == "MapAndBatch":  # Which keeps the order.
             return
         setting = _read_deterministic(dataset, kind)
         if setting == "false" or (setting == "default" and self._is_unordered):
@@ -268,7 +273,7 @@ class _Walk:
                 f"{name} makes a {kind}Dataset, of which it is not known whether it gives the same "
                 "each time."
             )
-        if kind in ("Shuffle", "Random") and not _has_global_seed():
+        if kind in _SEEDED and not _has_global_seed():
             self._findings.add(f"{name} shuffles without a seed of the run: set runtime.seed.")
 
     def _check_draw(self, node: node_def_pb2.NodeDef, name: str, *, is_parallel: bool) -> None:

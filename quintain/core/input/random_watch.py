@@ -17,6 +17,7 @@ _LIBRARIES: Final = tuple(
         pathlib.Path(keras.__file__).parent,
         pathlib.Path(__file__).parent,
         pathlib.Path(__file__).parent.parent / "orbit",
+        pathlib.Path(__file__).parent.parent.parent / "trials",
     )
 )
 """Directories whose code is not that of whoever wrote the step."""
@@ -70,12 +71,12 @@ def find_draws(graph: Any) -> list[str]:
         seen.add(id(current))
         for operation in current.get_operations():
             if pipeline_inspection.draws_statefully(operation.type):
-                found.setdefault(f"{operation.type}{_find_line(operation)}")
+                found.setdefault(f"{operation.type}{find_line(operation)}")
         graphs += [function.graph for function in current._functions.values()]
     return list(found)
 
 
-def _find_line(operation: Any) -> str:
+def find_line(operation: Any) -> str:
     """Returns the line of the user's code that made an operation, or nothing if it is not known."""
     for frame in reversed(operation.traceback):
         if not frame.filename.startswith((*_LIBRARIES, "<")):

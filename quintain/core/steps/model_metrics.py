@@ -24,8 +24,12 @@ def own_metrics(model: keras.Model) -> list[keras.metrics.Metric]:
 
 
 def compiled_metrics(model: keras.Model) -> keras.metrics.Metric | None:
-    """Returns the one object that holds the metrics a model was compiled with, if there are any."""
-    return model._compile_metrics if model.compiled else None
+    """Returns the one object that holds the metrics a model was compiled with, if there are any.
+
+    A model whose own `metrics` leaves them out does not update them, and has none.
+    """
+    compiled = model._compile_metrics if model.compiled else None
+    return compiled if any(metric is compiled for metric in model.metrics) else None
 
 
 def compiled_loss(model: keras.Model) -> Any | None:

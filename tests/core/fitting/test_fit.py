@@ -127,6 +127,80 @@ def test_a_model_with_steps_of_its_own_and_data_of_python_go_on_to_the_bit(tmp_p
     assert losses[-1] < losses[0]
 
 
+def former_model():
+    """Returns what looks like a model of Keras 2, without importing that."""
+    name = {"__module__": "tf_keras.src.engine.sequential", "__call__": lambda self: None}
+    return type("Sequential", (), name)()
+
+
+class GuideSteps(keras.Model):
+    """Has the steps of Keras 2's guide, and a part of the loss that only training has."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense = keras.layers.Dense(1, kernel_regularizer=lambda kernel: 2.0)
+
+    def call(self, inputs):
+        return self.dense(inputs)
+
+    def train_step(self, data):
+        x, y = data
+        with tf.GradientTape() as tape:
+            predictions = self(x, training=True)
+            loss = self.compiled_loss(y, predictions, regularization_losses=self.losses)
+        gradients = tape.gradient(loss, self.trainable_variables)
+        self.optimizer.apply_gradients(zip(gradients, self.trainable_variables, strict=True))
+        self.compiled_metrics.update_state(y, predictions)
+        return {metric.name: metric.result() for metric in self.metrics}
+
+    def test_step(self, data):
+        x, y = data
+        predictions = self(x, training=False)
+        self.compiled_loss(y, predictions)
+        self.compiled_metrics.update_state(y, predictions)
+        return {metric.name: metric.result() for metric in self.metrics}
+
+
+class OwnMetrics(GuideSteps):
+    """Measures by metrics of its own, one of which is called like one that it is compiled with."""
+
+    def __init__(self):
+        super().__init__()
+        self.own = [keras.metrics.Mean("loss"), keras.metrics.MeanAbsoluteError("mae")]
+
+    @property
+    def metrics(self):
+        return self.own
+
+    def train_step(self, data):
+        x, y = data
+        predictions = self(x, training=True)
+        self.own[0].update_state(tf.reduce_mean(tf.square(y - predictions)) + 2.0)
+        self.own[1].update_state(y, predictions)
+        return {metric.name: metric.result() for metric in self.metrics}
+
+    def test_step(self, data):
+        logs = self.train_step(data)
+        self.own[0].total.assign_sub(2.0)
+        return logs
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [GuideSteps, OwnMetrics])
+def test_steps_as_keras_2_wrote_them_measure_what_they_measured_there(tmp_path, kind):
+    model = kind()
+    model.compile(keras.optimizers.SGD(0.0), "mse", metrics=["mae"])
+    history = quintain.fit(
+        model, (X, Y), (X, Y), model_dir=str(tmp_path / "run"), epochs=2, batch_size=len(X)
+    ).history
+
+    error = model.predict(X, verbose=0) - Y
+    mse, mae = np.mean(error**2), np.mean(np.abs(error))
+    assert history["loss"] == pytest.approx([mse + 2.0] * 2, rel=1e-5)
+    assert history["val_loss"] == pytest.approx([mse] * 2, rel=1e-5)
+    assert history["mae"] == history["val_mae"] == pytest.approx([mae] * 2, rel=1e-5)
+
+
 @pytest.mark.slow
 def test_losses_and_weights_are_those_of_keras(tmp_path):
     """Several inputs and outputs in mappings, weights of examples, and a last batch of its own."""
@@ -261,6 +335,7 @@ def test_training_ends_early_and_the_best_is_kept(tmp_path):
         ({"train": (X, Y[:3])}, f"train: got arrays of {len(X)}, 3 examples"),
         ({"train": (X[:0], Y[:0])}, "train: got arrays of 0, 0 examples"),
         ({"train": (X, None)}, "train: got a single value or None"),
+        ({"model": former_model()}, "It is one of tf_keras, which is Keras 2: build it with keras"),
         ({"model": 5}, "model: got 5, expected a keras.Model"),
         ({"trainer": {"train_stepss": 1}}, "Did you mean 'train_steps'"),
     ],

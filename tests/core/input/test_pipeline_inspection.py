@@ -132,6 +132,19 @@ def _halves(*, shuffled):
     return [part.shuffle(4, seed=1) for part in parts] if shuffled else parts
 
 
+_FEATURES = {"n": tf.io.FixedLenFeature([], tf.int64)}
+
+
+def _examples():
+    numbers = [tf.train.Int64List(value=[number]) for number in range(NUM)]
+    features = [tf.train.Features(feature={"n": tf.train.Feature(int64_list=n)}) for n in numbers]
+    return [tf.train.Example(features=one).SerializeToString() for one in features]
+
+
+def _only(number):
+    return number
+
+
 def _endless():
     return [part.repeat() for part in _halves(shuffled=True)]
 
@@ -289,6 +302,38 @@ OTHERS = {
     "rebatch": lambda _: _shuffled().batch(4).rebatch(3).repeat(),
     "finite": lambda _: Dataset.range(60).shuffle(4).batch(2),
     "counter": lambda _: Dataset.counter().shuffle(4).batch(2),
+    "fused_shuffle": lambda _: _range()
+    .apply(tf.data.experimental.shuffle_and_repeat(4, seed=3)).batch(2),
+    "fused_shuffle_without_seed": lambda _: _range()
+    .apply(tf.data.experimental.shuffle_and_repeat(4, count=2)).batch(2).repeat(),
+    "fused_map": lambda _: _shuffled()
+    .apply(tf.data.experimental.map_and_batch(_increase, 2, num_parallel_batches=2)).repeat(),
+    "fused_map_stateful": lambda _: _range()
+    .apply(tf.data.experimental.map_and_batch(_add_random, 2, num_parallel_calls=2)).repeat(),
+    "former_interleave": lambda d: _names(d).apply(
+        tf.data.experimental.parallel_interleave(tf.data.TextLineDataset, cycle_length=2)
+    ).map(_parse).shuffle(4).batch(2).repeat(),
+    "sloppy": lambda d: _names(d).apply(
+        tf.data.experimental.parallel_interleave(tf.data.TextLineDataset, 2, sloppy=True)
+    ).map(_parse).batch(2).repeat(),
+    "csv": lambda d: tf.data.experimental.CsvDataset(_files(d, "txt"), [tf.int64]).map(_only)
+    .shuffle(4).batch(2).repeat(),
+    "csv_of_files": lambda d: tf.data.experimental.make_csv_dataset(
+        [_escape(name) for name in _files(d, "txt")], 2, ["n"], [tf.int64], header=False,
+        shuffle_buffer_size=4, shuffle_seed=3,
+    ),
+    "features": lambda _: Dataset.from_tensor_slices(_examples()).batch(2)
+    .apply(tf.data.experimental.parse_example_dataset(_FEATURES, num_parallel_calls=2)).repeat(),
+    "features_by_chance": lambda _: Dataset.from_tensor_slices(_examples()).batch(2).apply(
+        tf.data.experimental.parse_example_dataset(_FEATURES, 2, deterministic=False)
+    ).repeat(),
+    "list": lambda _: tf.data.experimental.from_list(list(range(NUM))).batch(2).repeat(),
+    "reduced": lambda _: _range().apply(tf.data.experimental.group_by_reducer(
+        lambda number: number % 4, tf.data.experimental.Reducer(
+            lambda _: tf.constant(0, tf.int64), lambda old, new: old + new, lambda total: total
+        ))).shuffle(4).batch(2).repeat(),
+    "sparse": lambda _: _range().map(_fill)
+    .apply(tf.data.experimental.dense_to_sparse_batch(2, [3])).repeat(),
     "ignore_errors": lambda _: _range().map(lambda number: 12 // number).ignore_errors().batch(2)
     .repeat(),
 }  # fmt: skip
@@ -307,6 +352,9 @@ VARYING = {
     "generator_of_chance": PYTHON,
     "map_stateful_parallel": "for several elements at the same time",
     "interleave_stateful_parallel": "for several elements at the same time",
+    "fused_map_stateful": "for several elements at the same time",
+    "sloppy": READY,
+    "features_by_chance": READY,
     "keras_layer": "changes a variable",
     "generator_in_map": "changes a variable",
     "variable_in_map": "reads a variable",
