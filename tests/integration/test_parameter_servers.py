@@ -62,8 +62,8 @@ def read(directory, name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["worker", "ps"])
-def test_a_killed_worker_is_survived_and_every_step_counts_once(tmp_path, kind):
+def test_a_killed_worker_and_a_killed_server_are_survived_and_every_step_counts_once(tmp_path):
+    """The worker's steps are taken by another; all go back to a checkpoint with the server."""
     process = subprocess.Popen(
         [*COMMAND, f"--model_dir={tmp_path}"],
         cwd=HERE,
@@ -72,15 +72,24 @@ def test_a_killed_worker_is_survived_and_every_step_counts_once(tmp_path, kind):
         text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, str(HERE)])},
     )
-    try:
-        wait_for(lambda: list(tmp_path.glob("ckpt-*.index")) or process.poll() is not None, 120)
+
+    def kill_after(kind, step):
+        path = tmp_path / f"ckpt-{step}.index"
+        wait_for(lambda: path.exists() or process.poll() is not None, 180)
         os.kill(find_task(process.pid, kind, 0), signal.SIGKILL)
+
+    try:
+        kill_after("worker", 150)
+        kill_after("ps", 300)
         output, errors = process.communicate(timeout=180)
     finally:
         process.kill()
 
     assert process.returncode == 0, errors
-    assert "killed by SIGKILL" in errors
+    assert "Worker 0 was killed by SIGKILL" in errors
+    assert "It is started again (restart 1 of 3)." in errors
+    assert "Ps 0 was killed by SIGKILL" in errors
+    assert "are started again from the last checkpoint (restart 2 of 3)." in errors
     metrics = json.loads(output.splitlines()[-1])
     assert metrics["step"] == 600
     assert metrics["num_distinct"] == metrics["num_seen"] == 61

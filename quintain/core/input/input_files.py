@@ -118,6 +118,7 @@ def _check_file(path: str, name: str) -> None:
     raise errors.DataError(f"{name}: no file {path!r}. {hint or 'Check the path.'}")
 
 
+@tf.autograph.experimental.do_not_convert  # Rewriting it takes longer than all the rest.
 def read_records(path: str | tf.Tensor) -> tf.data.TFRecordDataset:
     """Returns the records of one TFRecord file, compressed with gzip if its name ends in `.gz`."""
     return tf.data.TFRecordDataset(path, compression_type=_compression_of(path))
@@ -148,17 +149,19 @@ def count_records(path: str) -> FileCount:
     return FileCount(path, count, None)
 
 
+@tf.autograph.experimental.do_not_convert
 def read_lines(path: str | tf.Tensor) -> tf.data.TextLineDataset:
     """Returns the lines of one text file, compressed with gzip if its name ends in `.gz`."""
     return tf.data.TextLineDataset(path, compression_type=_compression_of(path))
 
 
+@tf.autograph.experimental.do_not_convert
 def read_filled_lines(path: str | tf.Tensor) -> tf.data.Dataset:
     """Returns the lines of one text file as `read_lines`, without the blank ones.
 
     Blank is what Python takes as such, for whoever checks the file beforehand.
     """
-    return read_lines(path).filter(lambda line: not tf.strings.regex_full_match(line, _BLANK))
+    return read_lines(path).filter(lambda line: ~tf.strings.regex_full_match(line, _BLANK))
 
 
 def _compression_of(path: str | tf.Tensor) -> tf.Tensor:
@@ -216,6 +219,7 @@ def check_readable(
         )
 
 
+@tf.autograph.experimental.do_not_convert
 def draw_uniform(num: int, *, seed: int | None, epoch: tf.Tensor, stream: int = 0) -> tf.Tensor:
     """Draws numbers that depend on nothing but the arguments, to order an epoch by.
 
@@ -280,6 +284,7 @@ def read_files(
     return dataset.shard(num_pipelines, pipeline, name="files")
 
 
+@tf.autograph.experimental.do_not_convert
 def _order_files(
     files: Sequence[str], params: cfg.DataConfig, *, seed: int | None, part: slice
 ) -> tf.data.Dataset:

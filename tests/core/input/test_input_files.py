@@ -5,6 +5,7 @@ import itertools
 
 import pytest
 import tensorflow as tf
+from tensorflow.python.autograph.impl import api
 
 from quintain import errors
 from quintain.core import config_definitions as cfg
@@ -198,3 +199,25 @@ def test_a_directory_that_exists_is_no_part_of_a_pattern(tmp_path):
     found = input_files.match_files(str(tmp_path / "lr[0.1]" / "*.tsv"))
 
     assert found == [str(tmp_path / "lr[0.1]" / "a.tsv")]
+
+
+def test_only_what_users_write_is_converted(monkeypatch, directory):
+    """AutoGraph takes longer than to build all the rest, and the package's code needs none."""
+    converted = []
+    convert = api._convert_actual
+
+    def note(function, *others):
+        converted.append(function)
+        return convert(function, *others)
+
+    monkeypatch.setattr(api, "_convert_actual", note)
+
+    def read(path):
+        return input_files.read_lines(path)
+
+    params = cfg.DataConfig(is_training=True, cycle_length=1)
+    known = (input_files.read_records, input_files.read_lines, input_files.read_filled_lines)
+    for reader in (*known, read):
+        input_files.read_files([str(directory / "a")], params, reader, seed=1)
+
+    assert converted == [read]

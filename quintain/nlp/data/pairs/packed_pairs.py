@@ -153,6 +153,7 @@ def shard(packed: PackedPairs, *, num_shards: int, index: int) -> PackedPairs:
         )
 
 
+@tf.autograph.experimental.do_not_convert  # Rewriting it takes longer than all the rest.
 def build_evaluation_dataset(
     packed: PackedPairs,
     *,
@@ -188,6 +189,7 @@ def build_evaluation_examples(packed: PackedPairs, has_unique_id: bool) -> tf.da
     ).unbatch()
 
 
+@tf.autograph.experimental.do_not_convert
 def build_static_training_dataset(
     packed: PackedPairs, *, batch_size: int, padded_length: int, seed: int
 ) -> tf.data.Dataset:
@@ -218,6 +220,7 @@ def build_static_training_dataset(
     return dataset.map(gather, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
 
 
+@tf.autograph.experimental.do_not_convert
 def build_example_dataset(packed: PackedPairs, *, seed: int) -> tf.data.Dataset:
     """Returns single pairs without end, every pair once in an epoch, in another order each.
 
@@ -240,6 +243,7 @@ def build_example_dataset(packed: PackedPairs, *, seed: int) -> tf.data.Dataset:
     return tf.data.Dataset.counter().flat_map(draw_order).map(take)
 
 
+@tf.autograph.experimental.do_not_convert
 def build_dynamic_training_dataset(
     packed: PackedPairs,
     *,
@@ -269,7 +273,6 @@ def build_dynamic_training_dataset(
         batch_ends = tf.constant(np.cumsum(sizes), tf.int64)
         batch_starts = tf.constant(np.cumsum(sizes) - sizes, tf.int64)
 
-    @tf.autograph.experimental.do_not_convert  # Rewriting it takes longer than all the rest.
     def draw_batches(epoch: tf.Tensor) -> tf.data.Dataset:
         place_in_bucket = input_reader.draw_uniform(len(lengths), seed=seed, epoch=epoch)
         order = tf.argsort(bucket_of_pair + place_in_bucket, stable=True)
@@ -281,8 +284,7 @@ def build_dynamic_training_dataset(
 
     dataset = tf.data.Dataset.counter().flat_map(draw_batches)
     gather = _Gather(packed, padded_length=None, has_unique_id=False)
-    unconverted = tf.autograph.experimental.do_not_convert(gather)
-    return dataset.map(unconverted, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+    return dataset.map(gather, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
 
 
 def _plan_batches(counts: np.ndarray, batch_sizes: Sequence[int]) -> np.ndarray:

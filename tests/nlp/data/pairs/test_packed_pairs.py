@@ -1,5 +1,7 @@
 import numpy as np
 import pytest
+import tensorflow as tf
+from tensorflow.python.autograph.impl import api
 
 from quintain.nlp.data.pairs import packed_pairs
 
@@ -37,3 +39,18 @@ def test_every_pair_is_planned_once_and_no_batch_is_too_large(seed):
     ends = np.cumsum(sizes)
     for start, end in zip(ends - sizes, ends, strict=True):
         assert end - start <= limits[buckets[end - 1]]
+
+
+def test_no_pipeline_is_converted(monkeypatch):
+    """AutoGraph takes longer than to build all the rest, and the package's code needs none."""
+    converted = []
+    monkeypatch.setattr(api, "_convert_actual", lambda function, *_: converted.append(function))
+    ids = tf.ragged.constant([[3, 4, 1], [5, 1]], tf.int32)
+    packed = packed_pairs.PackedPairs(ids, ids, np.arange(2))
+
+    packed_pairs.build_evaluation_examples(packed, has_unique_id=True)
+    packed_pairs.build_static_training_dataset(packed, batch_size=1, padded_length=4, seed=1)
+    packed_pairs.build_example_dataset(packed, seed=1)
+    packed_pairs.build_dynamic_training_dataset(packed, boundaries=[8], batch_sizes=[2, 1], seed=1)
+
+    assert converted == []
