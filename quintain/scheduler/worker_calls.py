@@ -15,6 +15,7 @@ from quintain.scheduler import (
     faults,
     following,
     rendezvous,
+    storage_marks,
     worker_messages,
     workload_results,
 )
@@ -49,7 +50,7 @@ def _contained(call: Call[P, T]) -> Call[P, T]:
             errors.StateError,
             errors.StoreError,
             errors.NotFoundError,
-            errors.UnusableCheckpointError,
+            errors.CheckpointError,
         ):
             raise  # answers to the process
         except Exception as error:  # noqa: BLE001 - the border between experiments
@@ -78,9 +79,13 @@ class WorkerCalls:
         Raises:
             GoneError: If this run is not wanted any more.
             MessageError: If no process is like that.
+            CheckpointError: If its checkpoints can't be kept; `NoRoomError` if they may be later.
         """
         core = self._core
         worker_messages.check_identity(identity)
+        with core.condition:
+            experiment_id = self.find_run(trial_id, identity.launch_id).record.experiment_id
+        storage_marks.mark(core, experiment_id)
         with core.condition:
             live = self.find_run(trial_id, identity.launch_id)
             entry = core.entry(live.record.experiment_id)
