@@ -15,7 +15,7 @@ from quintain import durable_files, errors
 from quintain.client import home as home_lib
 from quintain.records import checkpoint_manifest, codec, experiment_sections, file_listing
 from quintain.scheduler import core as core_lib
-from quintain.scheduler import entries, model_files, pieces, uploads, worker_calls
+from quintain.scheduler import entries, model_files, pieces, storage_marks, uploads, worker_calls
 from quintain.storage import checkpoint_storage, storages
 
 logger = logging.getLogger(__name__)
@@ -122,6 +122,7 @@ class RunFiles:
     ) -> uploads.Received:
         """Begins to take a checkpoint, or goes on with it; see `uploads.Uploads.begin`."""
         root, owner = self._find_owner(trial_id, launch_id)
+        storage_marks.mark(self._core, owner.experiment_id)
         checkpoint_manifest.require_storage(root)
         return self._uploads.begin(root, owner, uuid, sizes)
 

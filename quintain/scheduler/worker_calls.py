@@ -50,7 +50,7 @@ def _contained(call: Call[P, T]) -> Call[P, T]:
             errors.StateError,
             errors.StoreError,
             errors.NotFoundError,
-            errors.CheckpointError,
+            errors.UnusableCheckpointError,
         ):
             raise  # answers to the process
         except Exception as error:  # noqa: BLE001 - the border between experiments
@@ -72,7 +72,6 @@ class WorkerCalls:
         self.is_crowded = False
         self.is_closed = False
 
-    @_contained
     def start_run(self, trial_id: int, identity: trial.ProcessIdentity) -> trial.TrialOrder:
         """Returns what a process that was just started, or lost the master, has to know.
 
@@ -81,11 +80,15 @@ class WorkerCalls:
             MessageError: If no process is like that.
             CheckpointError: If its checkpoints can't be kept; `NoRoomError` if they may be later.
         """
-        core = self._core
         worker_messages.check_identity(identity)
-        with core.condition:
+        with self._core.condition:
             experiment_id = self.find_run(trial_id, identity.launch_id).record.experiment_id
-        storage_marks.mark(core, experiment_id)
+        storage_marks.mark(self._core, experiment_id)
+        return self._start_run(trial_id, identity)
+
+    @_contained
+    def _start_run(self, trial_id: int, identity: trial.ProcessIdentity) -> trial.TrialOrder:
+        core = self._core
         with core.condition:
             live = self.find_run(trial_id, identity.launch_id)
             entry = core.entry(live.record.experiment_id)
