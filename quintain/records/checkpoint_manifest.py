@@ -183,8 +183,8 @@ def find_damage(directory: pathlib.Path, sizes: Mapping[str, int]) -> str | None
         try:
             manifest = read(directory)
         except errors.CheckpointError as error:
-            if isinstance(error.__cause__, PermissionError):
-                raise
+            if error.__cause__ is not None and durable_files.says_nothing(error.__cause__):
+                raise error.__cause__ from None
             return f"{FILE_NAME} can't be read"
         return _find_damage(directory, {**manifest.sizes, **sizes}, manifest.hashes)
     except OSError as error:

@@ -119,3 +119,24 @@ def test_a_broken_disk_is_waited_for_as_a_full_one(disk, monkeypatch, code):
 
     with pytest.raises(errors.DiskAwayError):
         storage.stage(UUID)
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (errno.EACCES, errors.CheckpointError),
+        (errno.EIO, errors.DiskAwayError),
+        (errno.ENOENT, errors.DamagedCheckpointError),
+    ],
+)
+def test_a_checkpoint_that_can_not_be_read_now_is_not_damaged(disk, monkeypatch, code, expected):
+    (disk / UUID).mkdir(parents=True)
+
+    def fail(path):
+        raise OSError(code, os.strerror(code), str(path))
+
+    monkeypatch.setattr(pathlib.Path, "read_bytes", fail)
+    with pytest.raises(errors.CheckpointError) as caught:
+        open_storage(disk).fetch(UUID, disk)
+
+    assert type(caught.value) is expected
