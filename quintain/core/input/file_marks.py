@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from quintain import file_paths
+from quintain import file_io, file_paths
 
 MOST_FILES: Final = 100
 """Files that are kept in mind, the ones found last."""
@@ -62,7 +62,7 @@ def describe_change(saved: Mapping[str, str]) -> str:
 def _describe(path: str) -> str:
     """Returns size and hash of beginning, middle and end: large files are not read as a whole."""
     digest = hashlib.sha256()
-    with open(path, "rb") as file:
+    with file_io.open(path, "rb") as file:
         size = file.seek(0, os.SEEK_END)
         for start in (0, size // 2, max(size - _PART_BYTES, 0)):
             file.seek(start)
