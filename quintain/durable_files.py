@@ -34,6 +34,9 @@ _ADVICE: Final = {
     errno.ENAMETOOLONG: "Choose a shorter name",
     errno.EIO: "The disk or the network fails: look at the log of the system",
     errno.ESTALE: "The disk is gone: see whether it is mounted",
+    errno.EMFILE: "Let the process open more files (`ulimit -n`)",
+    errno.ENFILE: "Too many files are open on this machine",
+    errno.ENOMEM: "There is not enough memory, or the process may not use it (`ulimit -v`)",
     errno.ENOTDIR: "A file is where a directory is needed: move it away",
     errno.EISDIR: "A directory is where a file is needed: move it away",
 }
@@ -42,6 +45,14 @@ _NO_ROOM_BYTES: Final = 1 << 20
 _PROBE_BYTES: Final = 1 << 16
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _LOST: Final = frozenset({errno.EIO, errno.EROFS, errno.ESTALE, errno.ENODEV, errno.ENXIO})
+_SAYS_NOTHING: Final = _LOST | {
+    errno.EACCES,
+    errno.EPERM,
+    errno.EMFILE,
+    errno.ENFILE,
+    errno.ENOMEM,
+    errno.ENOTCONN,
+}
 _OF_TARGETS: Final = _FULL | {errno.EROFS}
 _CODES: Final = {os.strerror(code): code for code in (*_ADVICE, errno.ENOENT, errno.EEXIST)}
 _IN_TENSORFLOW: Final = re.compile(
@@ -114,6 +125,15 @@ def is_mendable(error: BaseException) -> bool:
     """Whether it is known what to do about an error, so that the same may go well then."""
     found = _find_refusal(error)
     return found is not None and found[-1] in _ADVICE
+
+
+def says_nothing(error: BaseException) -> bool:
+    """Whether a file can't be read or looked at now, which says nothing about what is in it.
+
+    It is neither missing nor damaged: it is another user's, say, or its disk is away.
+    """
+    found = _find_refusal(error)
+    return found is not None and found[-1] in _SAYS_NOTHING
 
 
 def _find_refusal(error: BaseException) -> tuple[str, str, int] | None:

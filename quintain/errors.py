@@ -23,6 +23,7 @@ QuintainError
 |-- CheckpointError                      nothing to restore, it does not fit, or can't be written
 |   |-- UnusableCheckpointError          what a trial starts from is damaged
 |   `-- NoRoomError                      a disk is full; there may be room again
+|       `-- DiskAwayError                it is broken or not mounted; it may come back
 `-- TrainingDivergedError (RuntimeError) the loss is not a number any more
 """
 
@@ -164,6 +165,13 @@ class UnusableCheckpointError(CheckpointError):
 
 class NoRoomError(CheckpointError):
     """A disk is full. There may be room again: who has something to lose waits for that."""
+
+
+class DiskAwayError(NoRoomError):
+    """A disk is broken, read-only or not mounted, so nothing is known of what is on it.
+
+    It may come back, and is waited for as is room on a full one.
+    """
 
 
 class NotFoundError(QuintainError, LookupError):

@@ -15,12 +15,13 @@ import importlib.util
 import io
 import os
 import shutil
+import stat
 from collections.abc import Iterator
 from typing import Any, Final
 
 from typing_extensions import override
 
-from quintain import file_paths
+from quintain import durable_files, file_paths
 
 _CODES: Final = {
     "NotFoundError": errno.ENOENT,
@@ -91,11 +92,26 @@ class _Local(FileSystem):
 
     @override
     def exists(self, path: str) -> bool:
-        return os.path.exists(path)
+        return self._find_mode(path) is not None
 
     @override
     def isdir(self, path: str) -> bool:
-        return os.path.isdir(path)
+        return stat.S_ISDIR(self._find_mode(path) or 0)
+
+    def _find_mode(self, path: str) -> int | None:
+        """Returns the kind of a file, or None if there is none.
+
+        Raises:
+            OSError: If it can't be looked at: who may not do so would take it for missing.
+        """
+        try:
+            return os.stat(path).st_mode
+        except ValueError:  # No file has such a name.
+            return None
+        except OSError as error:
+            if durable_files.says_nothing(error):
+                raise
+            return None
 
     @override
     def listdir(self, path: str) -> list[str]:

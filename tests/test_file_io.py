@@ -1,4 +1,5 @@
 import errno
+import os
 import uuid
 
 import numpy as np
@@ -141,3 +142,20 @@ def test_a_checkpoint_is_read_where_only_fsspec_gets_to(in_memory, tmp_path):
     assert np.array_equal(reader.get_tensor("value/.ATTRIBUTES/VARIABLE_VALUE"), [1.0, 2.0])
     with pytest.raises(errors.CheckpointError, match="No such file or directory"):
         literal_paths.read(f"{in_memory}/ckpt-2")
+
+
+@pytest.mark.parametrize("code", [errno.EACCES, errno.EIO, errno.ESTALE])
+@pytest.mark.parametrize("look", [file_io.exists, file_io.isdir])
+def test_a_file_that_can_not_be_looked_at_is_not_taken_for_missing(monkeypatch, look, code):
+    def fail(path):
+        raise OSError(code, os.strerror(code), path)
+
+    monkeypatch.setattr("quintain.file_systems.os.stat", fail)
+    with pytest.raises(OSError, match=os.strerror(code)):
+        look("run/params.yaml")
+
+
+@pytest.mark.parametrize("path", ["not/there", "a\0b", "x" * 300, __file__ + "/below"])
+def test_what_is_missing_is_missing(path):
+    assert not file_io.exists(path)
+    assert not file_io.isdir(path)

@@ -67,17 +67,19 @@ def _open_store(home: home_lib.Home) -> Iterator[calls_lib.Calls]:
     from quintain.scheduler import home_identity
     from quintain.server import direct_calls
 
-    home.create()
+    home.close_to_others()
+    if not home.path.exists() and os.environ.get(home_lib.HOME_VARIABLE):
+        click.echo(
+            f"Warning: {home_lib.HOME_VARIABLE} names {home.path}, which is not there. Is its disk "
+            "mounted?",
+            err=True,
+        )
     database = home.database
-    with home_lib.write_privately():
-        store = _open_to_read(database)
-    problem = home_identity.find_rebinding(home.path, database, store)
-    if problem := problem or home_identity.find_mismatch(home.path, store):
-        click.echo(f"Warning: {problem}", err=True)
-    try:
+    with home_lib.write_privately(), contextlib.closing(_open_to_read(database)) as store:
+        problem = home_identity.find_rebinding(home.path, database, store)
+        if problem := problem or home_identity.find_mismatch(home.path, store):
+            click.echo(f"Warning: {problem}", err=True)
         yield direct_calls.DirectCalls(store, home)
-    finally:
-        store.close()
 
 
 def _open_to_read(database: home_database.Database) -> "reading.ReadableStore":

@@ -104,9 +104,13 @@ def main(args: Sequence[str] | None = None) -> None:
     """
     arguments = list(sys.argv[1:] if args is None else args)
     standard_streams.open_missing()
+    standard_streams.watch()
     code = frame_memory.call_with_room(lambda: run(arguments))
     if not standard_streams.flush():
         code = standard_streams.EXIT_BROKEN_PIPE
+    elif (unwritten := standard_streams.find_unwritten()) is not None:
+        click.echo(f"Error: {durable_files.explain(unwritten)}", err=True)
+        code = code or EXIT_BAD_INPUT
     if not _LEFT_AS_THEY_ARE.isdisjoint(sys.modules):
         process_end.leave(code)  # Everything is written by now.
     sys.exit(code)
@@ -127,6 +131,8 @@ def run(arguments: Sequence[str]) -> int:
         click.echo("Stopped.", err=True)
         return _SIGNAL_EXITS["SIGINT"]
     except (errors.QuintainError, OSError) as error:
+        if error is standard_streams.find_unwritten():
+            return EXIT_BAD_INPUT  # The message is written at the end of the process.
         if shows_traceback:
             traceback.print_exc()
         click.echo(f"Error: {printable.clean(_describe_bad_input(error))}", err=True)

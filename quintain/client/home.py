@@ -10,7 +10,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from quintain import durable_files, errors
+from quintain import changing_files, durable_files, errors
 from quintain.client import home_database, logins, master_file, master_lock
 
 logger = logging.getLogger(__name__)
@@ -106,25 +106,45 @@ class Home:
         Raises:
             ConfigError: If it can't be made or written to, or belongs to another user.
         """
-        try:
+        with self._explained():
             self.path.parent.mkdir(parents=True, exist_ok=True)
             _make_private(self.path)
             self._check_owner()
-            found = _close(self.path)
             for directory in (self.checkpoints, self.experiments, self.logs):
                 _make_private(directory)
-            closed = [path for path in self._list_private() if _close(path)]
+            self._close_all()
+
+    def close_to_others(self) -> None:
+        """Does the same with what is there, and makes nothing.
+
+        Whoever only reads finds nothing where a disk is not mounted, and leaves it like that.
+
+        Raises:
+            ConfigError: If it can't be closed, or belongs to another user.
+        """
+        with self._explained():
+            if self.path.is_dir() and any(self.path.iterdir()):
+                self._check_owner()
+                self._close_all()
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
             raise errors.ConfigError(
                 f"{HOME_VARIABLE}: got {str(self.path)!r}, which can't be used ({error}); expected "
                 "a directory that can be written to."
             ) from error
-        if found or closed:
-            names = ", ".join(path.relative_to(self.path).as_posix() for path in closed)
+
+    def _close_all(self) -> None:
+        closed = [path for path in (self.path, *self._list_private()) if _close(path)]
+        if closed:
+            inner = [path.relative_to(self.path).as_posix() for path in closed if path != self.path]
             logger.warning(
                 "%s could be read by other users of this machine. It is for its owner only now%s.",
                 self.path,
-                f", and so are in it {names}" if names else "",
+                f", and so are in it {', '.join(inner)}" if inner else "",
             )
 
     def _check_owner(self) -> None:
@@ -157,7 +177,7 @@ class Home:
             self.resume_file,
             self.path / master_lock.FILE_NAME,
             self.path / master_file.FILE_NAME,
-            *sorted(self.logs.iterdir()),
+            *changing_files.list_directory(self.logs),
         ]
 
 

@@ -69,7 +69,7 @@ def find(home: pathlib.Path) -> Login | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
-        if durable_files.is_lost(error):
+        if durable_files.says_nothing(error):
             raise  # What is there can't be seen; nothing is to be written anew.
         raise errors.ConfigError(
             f"{path}: can't be read ({error}); `quintain login` writes it anew."

@@ -14,7 +14,8 @@ import stat
 from collections.abc import Mapping
 from typing import Any, Final
 
-from quintain import changing_files, errors
+from quintain import changing_files, durable_files, errors
+from quintain.records import file_listing
 
 FORMAT: Final = 1
 """Version of the layout."""
@@ -134,6 +135,35 @@ def _check_types(manifest: Manifest) -> None:
             raise TypeError(f"{errors.show(name)} is no path of a file in it")
 
 
+def is_storage(root: pathlib.Path) -> bool:
+    """Returns whether checkpoints are, or were, kept in a directory: it has a mark, or has some.
+
+    Where a disk is not mounted, an empty directory takes its place, or none.
+
+    Raises:
+        OSError: If it can't be read.
+    """
+    names = [path.name for path in changing_files.list_directory(root)]
+    return any(map(file_listing.is_mark, names)) or any(
+        (root / name / FILE_NAME).is_file() for name in names
+    )
+
+
+def require_storage(root: pathlib.Path) -> None:
+    """Checks that what is missing in a directory of checkpoints is lost, and not elsewhere.
+
+    Raises:
+        DiskAwayError: If it is no such directory now, which says nothing about checkpoints.
+        OSError: If it can't be read.
+    """
+    if not is_storage(root):
+        state = "empty" if root.is_dir() else "not there"
+        raise errors.DiskAwayError(
+            f"{root}: the directory of the checkpoints is {state}. Is its disk mounted? If they "
+            f"are lost for good, make the file {root / file_listing.mark_name('lost')}."
+        )
+
+
 def find_damage(directory: pathlib.Path, sizes: Mapping[str, int]) -> str | None:
     """Returns what is wrong with the files of a checkpoint, or None if it is whole.
 
@@ -146,23 +176,20 @@ def find_damage(directory: pathlib.Path, sizes: Mapping[str, int]) -> str | None
         CheckpointError: If the storage can't be read at all, which says nothing about the
             checkpoint.
     """
-    if not directory.parent.is_dir():
-        raise errors.CheckpointError(
-            f"{directory.parent}: the directory of the checkpoints is not there. Is its disk "
-            "mounted?"
-        )
-    if not directory.is_dir():
-        return "its directory is not there"
     try:
+        if not directory.is_dir():
+            require_storage(directory.parent)
+            return "its directory is not there"
         try:
             manifest = read(directory)
         except errors.CheckpointError as error:
-            if isinstance(error.__cause__, PermissionError):
-                raise
+            if error.__cause__ is not None and durable_files.says_nothing(error.__cause__):
+                raise error.__cause__ from None
             return f"{FILE_NAME} can't be read"
         return _find_damage(directory, {**manifest.sizes, **sizes}, manifest.hashes)
     except OSError as error:
-        raise errors.CheckpointError(f"{directory}: can't be read: {error}.") from error
+        kind = errors.DiskAwayError if durable_files.is_lost(error) else errors.CheckpointError
+        raise kind(f"{directory}: can't be read: {error}.") from error
 
 
 def _find_damage(

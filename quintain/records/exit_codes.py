@@ -3,7 +3,7 @@
 import enum
 from typing import Final
 
-DISK_IS_FULL: Final = "The disk is full: "
+DISK_FAILS: Final = "A disk can't be used: "
 """What the last line of a process begins with that ends by `NO_ROOM`; the place follows."""
 
 
@@ -32,7 +32,7 @@ class ExitCode(enum.IntEnum):
     """It could not reach another process of its trial any more, which has probably ended."""
 
     NO_ROOM = 8
-    """A disk was full; there may be room again."""
+    """A disk was full or lost; there may be room again, or it may come back."""
 
     OUT_OF_MEMORY = 71
     """There was no memory left."""

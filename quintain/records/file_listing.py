@@ -8,6 +8,8 @@ from quintain import errors
 
 _MOST_CHARACTERS: Final = 1024
 _MOST_PART_BYTES: Final = 255
+_MARK_BEGIN: Final = ".quintain-"
+_MARK_END: Final = ".mark"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +60,12 @@ class Listing:
 
 def mark_name(home_id: str) -> str:
     """Returns the name of the file by which a directory of a master is recognised."""
-    return f".quintain-{home_id}.mark"
+    return f"{_MARK_BEGIN}{home_id}{_MARK_END}"
+
+
+def is_mark(name: str) -> bool:
+    """Returns whether a file is the mark of a master's directory, of whichever home."""
+    return name.startswith(_MARK_BEGIN) and name.endswith(_MARK_END)
 
 
 def check_path(name: str) -> str:

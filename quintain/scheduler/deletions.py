@@ -17,7 +17,7 @@ from typing import Final
 
 from quintain import changing_files, errors
 from quintain.records import checkpoint_manifest, deletion
-from quintain.scheduler import remote_deletions
+from quintain.scheduler import home_identity, remote_deletions
 from quintain.storage import directory_storage
 from quintain.store import store as store_lib
 
@@ -25,6 +25,7 @@ logger = logging.getLogger(__name__)
 
 _OWN_ROOTS: Final = ("experiments", "scratch")
 _Kind = deletion.DeletionKind
+_OF_STORAGES: Final = frozenset({_Kind.CHECKPOINT, _Kind.UNFINISHED, _Kind.ORPHAN})
 
 
 class Deletions:
@@ -102,10 +103,10 @@ class Deletions:
         root = self._home / noted.root
         path = root / noted.name
         try:
-            if not root.is_dir() and (root.is_symlink() or pathlib.Path(noted.root).is_absolute()):
+            if not path.is_symlink() and not path.exists():
+                if self._may_be_gone(noted, root):
+                    return True
                 reason = f"{root} is not there; is its disk mounted?"
-            elif not path.is_symlink() and not path.exists():
-                return True
             else:
                 reason = self._find_objection(noted, root, path)
             if not reason:
@@ -139,6 +140,12 @@ class Deletions:
         # Once for each start is enough, for the files as well as for the log.
         self._refused.add(noted.id)
         logger.warning("%s is not deleted: %s", where, reason)
+
+    def _may_be_gone(self, noted: deletion.Deletion, root: pathlib.Path) -> bool:
+        """Whether the disk is there from which a directory is missing."""
+        if noted.kind in _OF_STORAGES and (root.is_symlink() or root != self._home / "checkpoints"):
+            return checkpoint_manifest.is_storage(root)
+        return self.home_id in home_identity.read_ids(self._home)
 
     def _find_objection(
         self, noted: deletion.Deletion, root: pathlib.Path, path: pathlib.Path

@@ -87,7 +87,7 @@ def explain(ended: launcher_lib.ProcessExit) -> str:
     elif ended.out_of_memory or ended.exit_code == exit_codes.ExitCode.OUT_OF_MEMORY:
         text = "The process ran out of memory. Lower the batch size, or run fewer trials at once."
     elif ended.exit_code == exit_codes.ExitCode.NO_ROOM:
-        text = _explain_full(ended.last_lines)
+        text = _explain_disk(ended.last_lines)
     elif ended.signal is not None:
         text = f"The process was ended by {_name_signal(ended.signal)}."
     elif ended.exit_code == 0:
@@ -98,13 +98,13 @@ def explain(ended: launcher_lib.ProcessExit) -> str:
     return "\n".join([text, *(["Its last lines:", *lines] if lines else [])])
 
 
-def _explain_full(lines: Iterable[str]) -> str:
-    """Returns that a disk was full: which one, as its last lines say, and what to do."""
-    said = [line for line in lines if line.startswith(exit_codes.DISK_IS_FULL)]
+def _explain_disk(lines: Iterable[str]) -> str:
+    """Returns that a disk was full or lost: which one, as its last lines say, and what to do."""
+    said = [line for line in lines if line.startswith(exit_codes.DISK_FAILS)]
     if not said:
-        return "A disk of its machine was full. Free some space there."
-    place = said[-1].removeprefix(exit_codes.DISK_IS_FULL).strip()
-    return f"A disk of its machine was full: {place[:_LONGEST_LINE]}"
+        return "A disk of its machine was full, broken or not mounted."
+    place = said[-1].removeprefix(exit_codes.DISK_FAILS).strip()
+    return f"A disk of its machine can't be used: {place[:_LONGEST_LINE]}"
 
 
 def _name_signal(number: int) -> str:

@@ -15,7 +15,7 @@ from quintain import durable_files, errors
 from quintain.client import home as home_lib
 from quintain.records import checkpoint_manifest, codec, experiment_sections, file_listing
 from quintain.scheduler import core as core_lib
-from quintain.scheduler import entries, model_files, pieces, uploads, worker_calls
+from quintain.scheduler import entries, model_files, pieces, storage_marks, uploads, worker_calls
 from quintain.storage import checkpoint_storage, storages
 
 logger = logging.getLogger(__name__)
@@ -59,11 +59,10 @@ class RunFiles:
             own = self._core.storage_of(entry.record)
         uuid = machine.checkpoint or machine.source_checkpoint
         source = own if uuid is None else self._find_storage(uuid)
-        self._mark_directory(self._core.home, make=False)
-        if not storages.is_remote(own.address):
-            self._mark_directory(pathlib.Path(own.place), make=machine.checkpoint is None)
-        if not storages.is_remote(source.address):
-            self._mark_directory(pathlib.Path(source.place), make=False)
+        self._mark_directory(self._core.home)
+        for storage in (own, source):
+            if not storages.is_remote(storage.address):
+                self._mark_directory(pathlib.Path(storage.place))
         return file_listing.Places(str(self._core.home), self._mark)
 
     def find_code(self, trial_id: int, launch_id: str) -> pathlib.Path:
@@ -99,11 +98,8 @@ class RunFiles:
                 f"checkpoint {errors.show(uuid)}: is not one that trial {trial_id} goes on from."
             )
         root = _require_directory(self._find_storage(uuid))
-        if not root.is_dir():
-            raise errors.CheckpointError(
-                f"{root}: the directory of the checkpoints is not there. Is its disk mounted?"
-            )
         if not (root / uuid).is_dir():
+            checkpoint_manifest.require_storage(root)
             raise errors.NotFoundError(f"checkpoint {uuid}: its directory is not there.")
         return root / uuid
 
@@ -126,6 +122,8 @@ class RunFiles:
     ) -> uploads.Received:
         """Begins to take a checkpoint, or goes on with it; see `uploads.Uploads.begin`."""
         root, owner = self._find_owner(trial_id, launch_id)
+        storage_marks.mark(self._core, owner.experiment_id)
+        checkpoint_manifest.require_storage(root)
         return self._uploads.begin(root, owner, uuid, sizes)
 
     def write_upload(
@@ -194,15 +192,16 @@ class RunFiles:
             live = self._calls.find_run(trial_id, launch_id)
             yield self._core.entry(live.record.experiment_id), live
 
-    def _mark_directory(self, directory: pathlib.Path, *, make: bool) -> None:
+    def _mark_directory(self, directory: pathlib.Path) -> None:
         """Lets a directory say that it is this master's, if it can be written to."""
         with self._lock:
             if directory in self._marked:
                 return
             name = file_listing.mark_name(self._core.deletions.home_id)
             try:
-                if make:
-                    directory.mkdir(parents=True, exist_ok=True)
+                is_home = directory == self._core.home
+                if not (is_home or checkpoint_manifest.is_storage(directory)):
+                    return  # Its disk is not mounted; what takes its place is not marked.
                 durable_files.replace(directory / name, self._mark, mode=0o600)
             except OSError as error:
                 logger.warning(

@@ -15,6 +15,7 @@ from quintain.scheduler import (
     faults,
     following,
     rendezvous,
+    storage_marks,
     worker_messages,
     workload_results,
 )
@@ -71,16 +72,23 @@ class WorkerCalls:
         self.is_crowded = False
         self.is_closed = False
 
-    @_contained
     def start_run(self, trial_id: int, identity: trial.ProcessIdentity) -> trial.TrialOrder:
         """Returns what a process that was just started, or lost the master, has to know.
 
         Raises:
             GoneError: If this run is not wanted any more.
             MessageError: If no process is like that.
+            CheckpointError: If its checkpoints can't be kept; `NoRoomError` if they may be later.
         """
-        core = self._core
         worker_messages.check_identity(identity)
+        with self._core.condition:
+            experiment_id = self.find_run(trial_id, identity.launch_id).record.experiment_id
+        storage_marks.mark(self._core, experiment_id)
+        return self._start_run(trial_id, identity)
+
+    @_contained
+    def _start_run(self, trial_id: int, identity: trial.ProcessIdentity) -> trial.TrialOrder:
+        core = self._core
         with core.condition:
             live = self.find_run(trial_id, identity.launch_id)
             entry = core.entry(live.record.experiment_id)

@@ -33,6 +33,9 @@ class Writer:
     launch_id: str = ""
     """The start of the trial; all processes of a trial have the same."""
 
+    is_expected: bool = False
+    """Whether a directory for the checkpoints has been made before, and marked."""
+
 
 @dataclasses.dataclass(frozen=True)
 class StoredEntry:

@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from quintain import changing_files, durable_files, errors
 from quintain.records import checkpoint_manifest
-from quintain.storage import checkpoint_storage
+from quintain.storage import checkpoint_storage, retries
 
 
 class DirectoryStorage(checkpoint_storage.CheckpointStorage):
@@ -60,6 +60,8 @@ class DirectoryStorage(checkpoint_storage.CheckpointStorage):
     def stage(self, name: str) -> pathlib.Path:
         directory = self._root / checkpoint_manifest.unfinished_name(self._writer.launch_id or name)
         with self._explaining():
+            if self._writer.is_expected:
+                checkpoint_manifest.require_storage(self._root)
             if directory.exists():
                 shutil.rmtree(directory)
             directory.mkdir(parents=True)
@@ -163,7 +165,7 @@ class DirectoryStorage(checkpoint_storage.CheckpointStorage):
         try:
             yield
         except OSError as error:
-            kind = errors.NoRoomError if durable_files.is_full(error) else errors.CheckpointError
+            kind = retries.find_kind(error)
             raise kind(f"{self._root}: {what}: {error}.") from error
 
 

@@ -252,8 +252,15 @@ def outlast_full_disks(
 
 
 def is_about_room(error: BaseException) -> bool:
-    """Whether an error says that a disk is full, here or at the master."""
+    """Whether an error says that a disk is full, or of checkpoints away, here or at the master."""
     return isinstance(error, errors.NoRoomError) or durable_files.is_full(error)
+
+
+def find_kind(error: OSError) -> type[errors.CheckpointError]:
+    """Returns the class of error by which a checkpoint is refused that a disk does not take."""
+    if durable_files.is_full(error):
+        return errors.NoRoomError
+    return errors.DiskAwayError if durable_files.is_lost(error) else errors.CheckpointError
 
 
 def _repeat(

@@ -5,6 +5,7 @@ import importlib
 import os
 import pathlib
 import sqlite3
+import tempfile
 from collections.abc import Iterator
 
 from typing_extensions import override
@@ -35,16 +36,39 @@ class SqliteFile(reading.ReadableStore):
         """Does nothing: connections last as long as what is read."""
 
 
+class NoFile(SqliteFile):
+    """What is read where there is no database: an empty one, of which nothing stays."""
+
+    def __init__(self) -> None:
+        """Makes it in the directory for temporary files."""
+        self._scratch = tempfile.TemporaryDirectory(prefix="quintain-")
+        path = pathlib.Path(self._scratch.name, "none.db")
+        _bring_up_to_date(path)
+        super().__init__(path)
+
+    @override
+    def close(self) -> None:
+        self._scratch.cleanup()
+
+
 def open_to_read(path: pathlib.Path) -> SqliteFile:
-    """Opens a database to read from; its schema is made, or brought up to date, where needed.
+    """Opens a database to read from; its schema is brought up to date where needed.
+
+    One that is not there is not made: its disk may not be mounted. It is read as an empty one.
 
     Raises:
         StoreError: If the database can't be opened, or a newer version of this package made it.
     """
+    if not path.exists():
+        return NoFile()
     if not _is_current(path):
-        # It imports SQLAlchemy, which takes longer than what most commands read.
-        importlib.import_module("quintain.store.store").open_store(path).close()
+        _bring_up_to_date(path)
     return SqliteFile(path)
+
+
+def _bring_up_to_date(path: pathlib.Path) -> None:
+    # It imports SQLAlchemy, which takes longer than what most commands read.
+    importlib.import_module("quintain.store.store").open_store(path).close()
 
 
 @contextlib.contextmanager

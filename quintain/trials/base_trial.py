@@ -128,6 +128,10 @@ class TrialController(abc.ABC):
     def save(self, directory: str) -> None:
         """Writes the state into an empty directory."""
 
+    def measure_state(self) -> int:
+        """Returns about how many bytes `save` is going to write; 0 if that is not known."""
+        return 0
+
     @abc.abstractmethod
     def restore(self, directory: str, *, is_warm_start: bool) -> None:
         """Reads the state that `save` wrote.

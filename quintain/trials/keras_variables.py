@@ -7,7 +7,7 @@ values of a small model take to write.
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import tensorflow as tf
 
@@ -29,6 +29,11 @@ def write(prefix: str, values: Mapping[str, list[tf.Variable]]) -> None:
         shape_and_slices=[""] * len(named),
         tensors=[variable.read_value() for variable in named.values()],
     )
+
+
+def measure(variables: Iterable[tf.Variable]) -> int:
+    """Returns the bytes of the values of variables."""
+    return sum(variable.shape.num_elements() * variable.dtype.size for variable in variables)
 
 
 def read(prefix: str, values: Mapping[str, list[tf.Variable]]) -> None:

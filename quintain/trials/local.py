@@ -185,7 +185,7 @@ def _write_line(text: str) -> None:
 def _run(source: LocalSource) -> None:
     code = workload_loop.run(source)
     if code == exit_codes.ExitCode.NO_ROOM:
-        raise errors.TrialError("The trial ended, as a disk is full. Free some space there.")
+        raise errors.TrialError("The trial ended, as a disk is full or not there.")
     if code:
         message = source.exits[-1][1] if source.exits else "The trial ended by itself."
         raise errors.TrialError(message)

@@ -16,7 +16,7 @@ from quintain.storage import retries
 from quintain.trials import distributed_context
 
 SPARE_BYTES: Final = 16 * 2**20
-"""Room beside that for what was saved last: all there is to go by before anything was."""
+"""Room beside that for what is to be saved."""
 
 
 def wait(
@@ -29,7 +29,8 @@ def wait(
     Args:
         distributed: The processes.
         open_place: Makes, if need be, and returns the directory that this one is to write to.
-        num_bytes: What this one wrote when it saved last; 0 if it never did.
+        num_bytes: What this one wrote when it saved last, or is going to write, as far as that is
+            known.
     """
 
     def look() -> None:

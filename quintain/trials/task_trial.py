@@ -28,7 +28,7 @@ from quintain.core.saving import checkpoint_fit, checkpoints, run_files
 from quintain.records import source_names
 from quintain.search import hyperparameters
 from quintain.search import space as space_lib
-from quintain.trials import base_trial, gang, trial_context, trial_loader
+from quintain.trials import base_trial, gang, keras_variables, trial_context, trial_loader
 
 _ALIASES: Final = {
     "global_batch_size": "task.train_data.global_batch_size",
@@ -310,6 +310,11 @@ class TaskTrialController(base_trial.TrialController):
         manager.sync()
         name = _experiment_name(self.context.get_experiment_config())
         run_files.serialize_config(self._params, directory, experiment=name)
+
+    def measure_state(self) -> int:
+        """Returns the bytes of the variables of model and optimizer."""
+        parts = (self._trainer.model, self._trainer.optimizer)
+        return keras_variables.measure(each.value for part in parts for each in part.variables)
 
     def restore(self, directory: str, *, is_warm_start: bool) -> None:
         """Reads a checkpoint that `save` wrote."""

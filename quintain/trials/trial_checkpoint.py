@@ -157,7 +157,7 @@ def _leaving_nothing(
         if retries.is_about_room(error):
             raise errors.NoRoomError(f"{where}: {retries.describe(error)}") from error
         if isinstance(error, OSError):
-            raise errors.CheckpointError(f"{where}: {error}.") from error
+            raise retries.find_kind(error)(f"{where}: {error}.") from error
         raise
 
 

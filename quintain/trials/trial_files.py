@@ -133,7 +133,9 @@ class TrialFiles:
             order: The trial.
             content: Config of an experiment, or `checkpoint_storage` of it.
         """
-        writer = checkpoint_storage.Writer(order.home_id, order.experiment_id, order.launch_id)
+        writer = checkpoint_storage.Writer(
+            order.home_id, order.experiment_id, order.launch_id, is_expected=True
+        )
         own, scratch = home_lib.Home(self._home).checkpoints, self._machine.scratch_dir
         storage = storages.build(content, own, writer=writer, scratch=scratch)
         is_directory = isinstance(storage, directory_storage.DirectoryStorage)
@@ -156,7 +158,10 @@ class TrialFiles:
         storage = self.open_storage(spec, {"checkpoint_storage": spec.checkpoint_storage})
         is_directory = isinstance(storage, directory_storage.DirectoryStorage)
         if self._cache is None or is_directory:
-            return storage.fetch(name, self._machine.scratch_dir / "fetched" / name, sizes)
+            target = self._machine.scratch_dir / "fetched" / name
+            return retries.outlast_full_disks(
+                lambda: storage.fetch(name, target, sizes), doing=f"fetching {_CHECKPOINTS}"
+            )
         return self._hold(
             self._cache,
             _CHECKPOINTS,

@@ -103,7 +103,7 @@ def run(settings: "Settings", connection: connection_lib.Connection) -> int:
     except errors.QuintainError as error:
         if not retries.is_about_room(error):
             return _fail(error)
-        sys.stderr.write(f"{exit_codes.DISK_IS_FULL}{error}\n")
+        sys.stderr.write(f"{exit_codes.DISK_FAILS}{error}\n")
         return exit_codes.ExitCode.NO_ROOM
     finally:
         source.close()
@@ -211,7 +211,7 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
             GoneError: If this start is not wanted any more.
             MasterUnreachableError: If the master is away for too long.
         """
-        order = self._call(self._start_run)
+        order = retries.outlast_full_disks(lambda: self._call(self._start_run), doing="starting")
         _limit_threads(order.num_threads)
         retries.outlast_full_disks(
             lambda: self._spool_path.parent.mkdir(parents=True, exist_ok=True),

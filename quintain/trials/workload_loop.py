@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from quintain import changing_files, errors, user_errors
+from quintain import changing_files, durable_files, errors, user_errors
 from quintain.records import exit_codes, trial, workload
 from quintain.storage import retries
 from quintain.trials import (
@@ -80,9 +80,9 @@ def run(source: workload_source.WorkloadSource) -> int:
         source.report_exit(_find_reason(error, controller), message)
         return exit_codes.ExitCode.ERROR
     except Exception as error:  # noqa: BLE001 - whatever users' code raises ends here
-        if retries.is_about_room(error):
+        if retries.is_about_room(error) or durable_files.is_lost(error):
             why = describe_error(error, pathlib.Path(spec.model_dir))
-            _print(f"{exit_codes.DISK_IS_FULL}{why}")
+            _print(f"{exit_codes.DISK_FAILS}{why}")
             return exit_codes.ExitCode.NO_ROOM
         if spec.peers and _import_gang().is_lost(error):
             _print(f"Another process of this trial can't be reached any more: {error}")
@@ -270,7 +270,10 @@ class _Loop:
                 return {"checkpoint": self._save(task)}
 
     def _await_room(self, open_place: Callable[[], pathlib.Path]) -> None:
-        room_together.wait(self._controller.context.distributed, open_place, self._saved_bytes)
+        distributed = self._controller.context.distributed
+        if distributed.size > 1:
+            num_bytes = self._saved_bytes or self._controller.measure_state()
+            room_together.wait(distributed, open_place, num_bytes)
 
     def _open_scratch(self) -> pathlib.Path:
         directory = pathlib.Path(self._spec.scratch_dir)

@@ -80,6 +80,16 @@ def test_an_address_on_a_lost_disk_is_not_taken_for_none(home, monkeypatch):
     assert (home.path / "master.json").exists()
 
 
+def test_nobody_is_told_to_log_in_anew_where_a_login_is_another_users(home, monkeypatch):
+    def refuse(path):
+        raise OSError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    monkeypatch.setattr(master_file.durable_files, "read_json", refuse)
+
+    with pytest.raises(PermissionError, match=r"login\.json"):
+        home_lib.find_master(home)
+
+
 def test_an_address_is_removed_by_the_process_it_belongs_to_only(home):
     master_file.write(home.path, own_file())
 

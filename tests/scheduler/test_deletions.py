@@ -13,7 +13,10 @@ UUID = "0b1c2d3e-0000-0000-0000-000000000001"
 
 @pytest.fixture
 def home(tmp_path):
-    return tmp_path / "home"
+    home = tmp_path / "home"
+    home.mkdir(exist_ok=True)
+    (home / "home.json").write_text(json.dumps({"home_id": "mine"}))
+    return home
 
 
 @pytest.fixture
@@ -96,6 +99,42 @@ def test_what_the_note_does_not_name_exactly_is_kept(made, store, home, tmp_path
 
 def test_a_storage_that_is_not_there_is_no_reason_to_forget(made, store, tmp_path):
     assert run(made, store, (Kind.CHECKPOINT, tmp_path / "unmounted", UUID)) == [UUID]
+
+
+def mark(root):
+    root.mkdir(exist_ok=True)
+    (root / ".quintain-mine.mark").touch()
+    return root
+
+
+def test_nothing_is_forgotten_where_an_empty_directory_takes_the_place_of_a_disk(
+    made, store, home, tmp_path
+):
+    (tmp_path / "mounted").mkdir()
+    (home / "checkpoints").symlink_to(tmp_path / "mounted")
+    noted = [
+        (Kind.CHECKPOINT, tmp_path / "mounted", UUID),
+        (Kind.UNFINISHED, tmp_path / "mounted", ".t1-a.tmp"),
+        (Kind.CHECKPOINT, home / "checkpoints", "b"),
+    ]
+    assert run(made, store, *noted) == [UUID, ".t1-a.tmp", "b"]
+
+    mark(tmp_path / "mounted")
+    assert run(deletions.Deletions(store, home), store) == []
+
+
+@pytest.mark.parametrize("found", [None, "other"])
+def test_nothing_is_forgotten_where_the_home_is_not_mounted(made, store, home, found):
+    (home / "checkpoints").mkdir()
+    (home / "home.json").unlink()
+    if found:
+        (home / "home.json").write_text(json.dumps({"home_id": found}))
+    noted = [
+        (Kind.CHECKPOINT, home / "checkpoints", UUID),
+        (Kind.EXPERIMENT, home / "experiments", "1"),
+        (Kind.SCRATCH, home / "scratch" / "1", "t2-a"),
+    ]
+    assert run(made, store, *noted) == [UUID, "1", "t2-a"]
 
 
 def test_a_deletion_that_was_interrupted_is_finished_by_the_next_master(made, store, home):

@@ -829,11 +829,13 @@ def test_a_full_disk_of_a_trials_machine_uses_up_no_restart(
     (launch_id,) = fake_launcher.alive
     make_workers(master).step(launch_id)
     no_room = exit_codes.ExitCode.NO_ROOM
-    fake_launcher.end(launch_id, exit_code=no_room, last_lines=["The disk is full: cache/a", "end"])
+    fake_launcher.end(
+        launch_id, exit_code=no_room, last_lines=["A disk can't be used: cache/a", "end"]
+    )
     master.tick()
     reason = list_trials(store, experiment_id)[0].reason
-    assert reason.startswith("A disk of its machine was full: cache/a\n")
-    assert "trial 1 starts again: A disk of its machine was full: cache/a" in caplog.text
+    assert reason.startswith("A disk of its machine can't be used: cache/a\n")
+    assert "trial 1 starts again: A disk of its machine can't be used: cache/a" in caplog.text
     make_workers(master).run()
     assert get(store, experiment_id).state is states.ExperimentState.COMPLETED
     assert list_trials(store, experiment_id)[0].restarts == 0

@@ -240,10 +240,13 @@ class TestReadingTheFile(store_suite.StoreSuite):
         opened.close()
 
 
-def test_a_database_that_is_not_there_yet_is_made_before_it_is_read(tmp_path):
-    with sqlite_file.open_to_read(tmp_path / "quintain.db").reading() as reader:
+def test_a_database_that_is_not_there_is_read_as_an_empty_one_and_not_made(tmp_path):
+    path = tmp_path / "home" / "quintain.db"
+    with contextlib.closing(sqlite_file.open_to_read(path)) as store, store.reading() as reader:
         assert reader.list_experiments() == []
         assert reader.get_last_experiment_id() == 0
+
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_damaged_database_is_explained_to_those_who_read(tmp_path):
@@ -255,6 +258,7 @@ def test_a_damaged_database_is_explained_to_those_who_read(tmp_path):
 
 
 def test_a_number_too_large_to_look_for_is_refused_by_those_who_read(tmp_path):
+    stores.open_store(tmp_path / "quintain.db").close()
     store = sqlite_file.open_to_read(tmp_path / "quintain.db")
 
     with pytest.raises(errors.ConfigError, match="more than 64 bits"), store.reading() as reader:

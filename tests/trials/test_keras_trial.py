@@ -394,7 +394,9 @@ def test_a_checkpoint_of_another_model_is_refused(spec):
 def test_the_model_of_a_checkpoint_can_be_loaded(spec):
     controller = build(LinearTrial, spec)
     controller.train(1)
+    forecast = controller.measure_state()
     stored = trial_checkpoint.save(controller, spec, 1)
+    assert 0 < forecast < sum(stored.files.values())
     model = keras.models.load_model(pathlib.Path(spec.checkpoint_dir, stored.uuid, "model.keras"))
     np.testing.assert_array_equal(model(X), controller._model(X))
 

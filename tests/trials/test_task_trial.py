@@ -118,7 +118,10 @@ def test_a_training_in_two_processes_is_that_of_one_to_the_bit(spec):
     first = build(spec)
     found = [first.train(3)]
     first.validate()
+    weights = sum(weight.numpy().nbytes for weight in first.trainer.model.weights)
+    forecast = first.measure_state()
     stored = trial_checkpoint.save(first, spec, 3)
+    assert 3 * weights <= forecast < sum(stored.files.values())  # Adam keeps two moments.
     first.close()
     path = pathlib.Path(spec.checkpoint_dir, stored.uuid)
     assert {"params.yaml", "metadata.json", "ckpt-3.index"} <= stored.files.keys()

@@ -153,11 +153,29 @@ def test_no_whole_checkpoint_is_one_error_and_no_restart(run, saved, tmp_path, m
     assert source.exits == [("unusable", "there is no other one")]
 
 
-def test_a_storage_that_is_not_there_is_a_failure_that_may_pass(run, saved, tmp_path):
+def test_a_storage_that_is_not_there_is_waited_for(run, saved, tmp_path, capsys):
     (tmp_path / "checkpoints").rename(tmp_path / "elsewhere")
     code, source, _ = run([("TRAIN", 1)], checkpoint=saved[0], is_built=False)
-    assert (code, source.exits[0][0]) == (exit_codes.ExitCode.ERROR, "errored")
-    assert "Is its disk mounted" in source.exits[0][1]
+    assert (code, source.exits) == (exit_codes.ExitCode.NO_ROOM, [])
+    said = capsys.readouterr().err
+    assert "A disk can't be used: " in said
+    assert "the directory of the checkpoints is not there. Is its disk mounted?" in said
+
+
+@pytest.mark.parametrize(("saved_bytes", "asked"), [(0, 700), (500, 500)])
+def test_processes_of_a_trial_ask_for_room_before_their_first_save(monkeypatch, saved_bytes, asked):
+    context = types.SimpleNamespace(
+        distributed=types.SimpleNamespace(size=2), get_experiment_config=dict
+    )
+    controller = types.SimpleNamespace(context=context, measure_state=lambda: 700)
+    loop = workload_loop._Loop(types.SimpleNamespace(experiment_config={}), controller, None)
+    loop._saved_bytes = saved_bytes
+    waits = []
+    monkeypatch.setattr(workload_loop.room_together, "wait", lambda *given: waits.append(given[2]))
+
+    loop._await_room(lambda: None)
+
+    assert waits == [asked]
 
 
 @pytest.mark.parametrize("kind", ["TRAIN", "VALIDATE", "CHECKPOINT"])

@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from quintain import errors, file_io, file_paths, file_systems, user_errors
 from quintain.core import config_definitions as cfg
+from quintain.core.input import file_marks
 from quintain.orbit import iterators, literal_paths
 
 DatasetFn = Callable[..., tf.data.Dataset]
@@ -72,6 +73,8 @@ def match_files(input_path: str | Sequence[str], *, name: str = "input_path") ->
         else:
             _check_file(path, name)
             files.append(path)
+    for path in files[-file_marks.MOST_FILES :]:
+        file_marks.note(path)
     return [_fetch(path, name) for path in files]
 
 

@@ -13,7 +13,7 @@ from quintain import orbit
 from quintain.core import base_task
 from quintain.core import config_definitions as cfg
 from quintain.core.devices import runtime_environment
-from quintain.core.input import data_faults
+from quintain.core.input import data_faults, file_marks
 from quintain.core.steps import task_checks
 from quintain.orbit import cluster
 
@@ -89,7 +89,10 @@ def create_task_builder(
     name = getattr(task, "name", type(task).__name__)
 
     def build(input_context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:
-        with _own_operation_seeds(f"{name}, {params.is_training}"):
+        with (
+            _own_operation_seeds(f"{name}, {params.is_training}"),
+            file_marks.watching(is_training=bool(params.is_training)),
+        ):
             dataset = build_dataset(task.build_inputs, params, input_context=input_context)
         data_faults.check_files(dataset)
         if params.is_training and params.overfit_batches:

@@ -20,7 +20,7 @@ from tensorflow.python.ops import stateful_random_ops
 from typing_extensions import override
 
 from quintain import errors
-from quintain.core.input import pipeline_inspection
+from quintain.core.input import file_marks, pipeline_inspection
 
 _FAIL_ON_EXTERNAL_STATE: Final = 2
 
@@ -249,7 +249,9 @@ class DataPosition(tf.train.experimental.PythonState):
     @override
     def serialize(self) -> bytes:
         """Returns the number of batches drawn and, where there is one, the iterator's own state."""
-        header = {"batches": self._count_batches()}
+        header: dict[str, Any] = {"batches": self._count_batches()}
+        if files := file_marks.get_known():
+            header["files"] = files
         if self._is_external:
             return json.dumps(header | {"is_external": True}).encode() + b"\n"
         return json.dumps(header).encode() + b"\n" + self._save_iterator()
@@ -257,9 +259,11 @@ class DataPosition(tf.train.experimental.PythonState):
     @override
     def deserialize(self, string_value: bytes) -> None:
         """Moves the iterator to the saved place."""
-        header, _, state = string_value.partition(b"\n")
-        if self._starts_anew(json.loads(header)):
+        first_line, _, state = string_value.partition(b"\n")
+        header = json.loads(first_line)
+        if self._starts_anew(header):
             return
+        _compare_files(header)
         # Earlier versions saved the state of every iterator; it is not used where it is wrong.
         if state and (self._inspection.is_saved or not self._inspection.is_exact):
             tf.raw_ops.DeserializeIterator(
@@ -267,12 +271,13 @@ class DataPosition(tf.train.experimental.PythonState):
                 serialized=tf.io.parse_tensor(state, tf.variant),
             )
             return
-        self._skip(self._restart(), json.loads(header)["batches"])
+        self._skip(self._restart(), header["batches"])
 
     def skip_batches(self, string_value: bytes) -> None:
         """Moves the iterator past the saved number of batches, whatever they were."""
         header = json.loads(string_value.partition(b"\n")[0])
         if not self._starts_anew(header):
+            _compare_files(header)
             self._skip(self._restart(), header["batches"])
 
     def _starts_anew(self, header: Mapping[str, Any]) -> bool:
@@ -324,3 +329,13 @@ class DataPosition(tf.train.experimental.PythonState):
                 error.message,
             )
             return b""
+
+
+def _compare_files(header: Mapping[str, Any]) -> None:
+    change = file_marks.describe_change(header.get("files", {}))
+    if change and header["batches"]:
+        logger.warning(
+            "The training data changed since the checkpoint was saved: %s. This run is no exact "
+            "continuation: which of the data it has seen is not known any more.",
+            change,
+        )

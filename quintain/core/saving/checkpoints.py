@@ -16,7 +16,7 @@ from typing import Any, Final
 import tensorflow as tf
 from tensorflow.python.checkpoint import functional_saver
 
-from quintain import errors, file_io, file_paths
+from quintain import durable_files, errors, file_io, file_paths
 from quintain.core.saving import checkpoint_fit
 from quintain.orbit import background_checkpointer, checkpoint_watch, literal_paths, whole_files
 
@@ -334,12 +334,21 @@ def find_damage(path: str) -> str | None:
     """Reads a whole checkpoint and returns what is wrong with it, or None.
 
     Every value carries a checksum, so that truncated and altered files are found.
+
+    Raises:
+        CheckpointError: If it can't be read at all now, which says nothing about it.
     """
     try:
         reader = literal_paths.read(path)
         for name in reader.get_variable_to_shape_map():
             reader.get_tensor(name)
     except (tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:
+        if durable_files.says_nothing(error):
+            raise errors.CheckpointError(
+                f"The checkpoint {path!r} can't be read, though it may be whole: "
+                f"{durable_files.explain(error)} If that can't be mended, move its files away; the "
+                "one before is used then."
+            ) from error
         return checkpoint_fit.describe_error(error)
     return None
 

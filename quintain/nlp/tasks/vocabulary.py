@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Final, Literal
 
 from quintain import errors, file_io, file_paths
+from quintain.core.saving import checkpoints
 from quintain.nlp.data import tokenizers, wmt_dataloader
 from quintain.orbit import whole_files
 
@@ -67,7 +68,8 @@ def prepare(
     Raises:
         ConfigError: If `model_path` does not exist, or differs from the vocabulary that the run
             started with; or if both `model_path` and `model_dir` are empty.
-        DataError: If the kept file is not the one that the run started with.
+        DataError: If the kept file is not the one that the run started with, or if that is lost and
+            the data give another one.
     """
     kept = find(model_dir, side)
     if kept:
@@ -95,9 +97,22 @@ def prepare(
         "Training a vocabulary of %d tokens from %d pairs (%s).", vocab_size, len(sample), side
     )
     path = file_paths.join(model_dir, get_file_name(side))
+    has_weights, expected = _find_bond(path)
+    if has_weights and expected is None:
+        raise errors.DataError(
+            f"{path}: is lost, and so is {RECORD_NAME}, by which it would be known again. The "
+            "weights of the checkpoints here mean nothing with another vocabulary. Copy it back, "
+            "or begin anew in another model directory."
+        )
     sides = {"both": slice(0, 2), "source": slice(0, 1), "target": slice(1, 2)}[side]
     lines = (text for pair in sample for text in pair[sides])
     tokenizers.train_sentencepiece(lines, path, vocab_size=vocab_size)
+    if expected not in (None, found := _hash(path)):
+        file_io.remove(path)
+        raise errors.DataError(
+            f"{path}: is lost, and training it again gave another one ({found}): the data are not "
+            f"those that it was trained from. {_explain_record(expected)}"
+        )
     _record(path)
     return path
 
@@ -128,10 +143,24 @@ def check_kept(path: str) -> None:
     expected = _read_record(file_paths.dirname(path)).get(file_paths.basename(path))
     if expected is not None and _hash(path) != expected:
         raise errors.DataError(
-            f"{path}: is not the vocabulary that this run was trained with; its weights mean "
-            f"nothing with another one. {RECORD_NAME} beside it has the SHA-256 of the right one, "
-            f"{expected}: copy that back."
+            f"{path}: is not the vocabulary that this run was trained with. "
+            f"{_explain_record(expected)}"
         )
+
+
+def _find_bond(path: str) -> tuple[bool, str | None]:
+    """Returns whether there are weights that need a vocabulary, and its hash, if that is known."""
+    directory = file_paths.dirname(path)
+    if not checkpoints.list_checkpoints(directory):
+        return False, None
+    return True, _read_record(directory).get(file_paths.basename(path))
+
+
+def _explain_record(expected: str | None) -> str:
+    return (
+        f"The weights mean nothing with another one. {RECORD_NAME} has the SHA-256 of the right "
+        f"one, {expected}: copy that back."
+    )
 
 
 def check_same(model_dir: str, checkpoint: str) -> None:
@@ -188,6 +217,7 @@ def keep(path: str, model_dir: str, *, field: str, name: str) -> str:
     Raises:
         ConfigError: If there is no vocabulary, or the directory holds another one, which the
             weights beside it depend on.
+        DataError: If the copy is lost or changed, and this is another one.
     """
     kept = file_paths.join(model_dir, name) if model_dir else ""
     is_kept = bool(kept) and file_io.exists(kept)
@@ -202,6 +232,12 @@ def keep(path: str, model_dir: str, *, field: str, name: str) -> str:
         return path
     if not is_kept:
         kept = file_paths.join(model_dir, name)
+        _, expected = _find_bond(kept)
+        if expected not in (None, _hash(path)):
+            raise errors.DataError(
+                f"{kept}: is lost, and {field}={path!r} is not what it was copied from. "
+                f"{_explain_record(expected)}"
+            )
         whole_files.write(kept, _read(path), has_rivals=True)
         _record(kept)
         return kept

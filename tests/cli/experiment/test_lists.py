@@ -149,3 +149,19 @@ def test_provenance_is_shown_and_comes_as_json(quintain, calls_fake):
     code, _, stderr = quintain("experiment", "describe", 2, "--provenance")
     assert (code, "it is not known" in stderr) == (1, True)
     assert quintain("experiment", "describe", 1, "--provenance", "--csv")[0] == 2
+
+
+@pytest.mark.parametrize("home", ["mounted/below/home", "mounted"])
+def test_those_who_read_make_nothing_where_a_disk_is_not_mounted(
+    quintain, tmp_path, monkeypatch, home
+):
+    (tmp_path / "mounted").mkdir(mode=0o750)
+    monkeypatch.setenv("QUINTAIN_HOME", str(tmp_path / home))
+
+    code, _, stderr = quintain("experiment", "list")
+
+    assert code == 0
+    assert ("which is not there. Is its disk mounted?" in stderr) == (home != "mounted")
+    assert "There are no experiments." in stderr
+    assert list((tmp_path / "mounted").iterdir()) == []
+    assert (tmp_path / "mounted").stat().st_mode & 0o040

@@ -151,6 +151,35 @@ def test_a_flipped_bit_is_found(tmp_path):
     assert int(step) == 10
 
 
+@pytest.mark.parametrize(
+    ("reason", "advice"),
+    [
+        ("Permission denied", "Check the owner"),
+        ("Input/output error", "The disk or the network fails"),
+        ("Stale file handle", "The disk is gone"),
+        ("Too many open files", "Let the process open more files"),
+        ("Cannot allocate memory", "There is not enough memory"),
+    ],
+)
+def test_a_checkpoint_that_can_not_be_read_now_is_not_taken_for_damaged(
+    tmp_path, monkeypatch, reason, advice
+):
+    save_steps(tmp_path, [10, 20])
+    _, step, manager = make_manager(tmp_path)
+    read = checkpoints.literal_paths.read
+
+    def refuse(path):
+        if path.endswith("ckpt-20"):
+            raise tf.errors.OpError(None, None, f"{path}.index; {reason}", 2)
+        return read(path)
+
+    monkeypatch.setattr(checkpoints.literal_paths, "read", refuse)
+    with pytest.raises(errors.CheckpointError, match=f"may be whole: .*{reason}. {advice}"):
+        manager.restore_or_initialize()
+
+    assert int(step) == 0
+
+
 def test_a_missing_newest_checkpoint_falls_back_with_a_warning(tmp_path, caplog):
     save_steps(tmp_path, [10, 20])
     for file in tmp_path.glob("ckpt-20*"):

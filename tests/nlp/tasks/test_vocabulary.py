@@ -156,6 +156,62 @@ def test_a_record_that_is_damaged_is_an_error(prepare, tmp_path):
         prepare(model_dir=tmp_path / "run")
 
 
+def train(directory):
+    """Leaves what a run has left that was trained."""
+    (directory / "ckpt-4.index").touch()
+
+
+@pytest.mark.parametrize("side", ["both", "target"])
+def test_a_lost_vocabulary_is_trained_again_if_that_gives_the_same(prepare, tmp_path, side):
+    run = tmp_path / "run"
+    path = pathlib.Path(prepare(model_dir=run, side=side))
+    train(run)
+    before = path.read_bytes()
+    path.unlink()
+    assert prepare(model_dir=run, side=side) == str(path)
+    assert path.read_bytes() == before
+
+    path.unlink()
+    (tmp_path / "train.tsv").write_text(
+        "".join(_LINES).replace("number", "count").replace("Zahl", "Menge")
+    )
+    with pytest.raises(errors.DataError, match="is lost, and training it again gave another one"):
+        prepare(model_dir=run, side=side)
+    assert not path.exists()
+
+
+def test_a_vocabulary_that_is_lost_with_its_hash_is_not_trained_again(prepare, tmp_path):
+    run = tmp_path / "run"
+    path = pathlib.Path(prepare(model_dir=run))
+    path.unlink()
+    (run / "vocabulary.json").unlink()
+    prepare(model_dir=run)  # There are no weights yet.
+
+    train(run)
+    path.unlink()
+    (run / "vocabulary.json").unlink()
+    with pytest.raises(errors.DataError, match=r"is lost, and so is vocabulary\.json"):
+        prepare(model_dir=run)
+
+
+def test_a_lost_copy_is_made_again_of_the_same_vocabulary_only(prepare, tmp_path):
+    given, run = tmp_path / "given.model", tmp_path / "run"
+    pathlib.Path(prepare(model_dir=tmp_path / "other")).rename(given)
+    path = pathlib.Path(prepare(str(given), model_dir=run))
+    train(run)
+    path.unlink()
+    prepare(str(given), model_dir=run)
+    assert path.read_bytes() == given.read_bytes()
+
+    path.unlink()
+    (tmp_path / "train.tsv").write_text(
+        "".join(_LINES).replace("number", "count").replace("Zahl", "Menge")
+    )
+    another = prepare(model_dir=tmp_path / "another")
+    with pytest.raises(errors.DataError, match=r"is lost, and task\.sentencepiece_model_path="):
+        prepare(another, model_dir=run)
+
+
 def test_starting_from_a_checkpoint_with_another_vocabulary_is_an_error(prepare, tmp_path):
     prepare(model_dir=tmp_path / "run")
     (tmp_path / "old").mkdir()
