@@ -20,6 +20,7 @@ LOST_WORKER_ERRORS: Final = (
     tf.errors.AbortedError,
     tf.errors.CancelledError,
     tf.errors.InternalError,
+    tf.errors.DeadlineExceededError,  # Its machine does not answer any more.
 )
 """What TensorFlow raises when another worker of the cluster is gone."""
 
