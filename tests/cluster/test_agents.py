@@ -282,12 +282,13 @@ def test_a_drain_that_others_tell_of_can_be_taken_back(cluster):
     assert cluster.wait_for_exits().reason == "Machine one is gone: it burns."
 
 
-def test_two_agents_of_one_name_or_one_directory_are_told_apart(cluster, monkeypatch):
+def test_two_agents_of_one_name_or_one_directory_are_told_apart(cluster, monkeypatch, caplog):
     cluster.join()
-    monkeypatch.setattr("quintain.cluster.agent._RIVAL_SECS", 0.0)
     cluster.path = cluster.path / "elsewhere"
     former = cluster.agents["one"]
     cluster.join(waits=False)
+    cluster.wait(lambda: "Waiting for 90 s." in caplog.text)
+    monkeypatch.setattr("quintain.cluster.agent._RIVAL_SECS", 0.0)
     cluster.agents["one"].thread.join(60)
     (error,) = cluster.agents["one"].raised
     assert "Another agent is called 'one'" in str(error)
