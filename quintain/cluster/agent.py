@@ -302,8 +302,12 @@ class NodeAgent:
                 self._held.refuse(order.launch_id, new.trial_id, reason)
                 return
             scratch_dir = str(self._directory.scratch_dir(order.launch_id))
+            # What the master is called on its own machine may be nothing here.
+            address = self._client.address
             own = {
                 **self._settings.environment,
+                "QUINTAIN_MASTER": address.url,
+                "QUINTAIN_FINGERPRINT": address.fingerprint,
                 "QUINTAIN_CACHE": str(self._directory.path),
                 "QUINTAIN_SCRATCH": scratch_dir,
                 "QUINTAIN_NODE": self._settings.name,

@@ -30,7 +30,9 @@ def test_a_process_is_started_by_an_agent_and_its_lines_come_before_its_exit(clu
     (launch,) = machine.started
     scratch = cluster.path / "one" / "scratch" / "t7-a"
     assert launch.environment == {
-        "QUINTAIN_MASTER": "https://master:1",
+        # Not what the master is called on its own machine.
+        "QUINTAIN_MASTER": "https://seen-from-here:1",
+        "QUINTAIN_FINGERPRINT": "ab",
         "QUINTAIN_TOKEN": "secret",
         "QUINTAIN_CACHE": str(cluster.path / "one"),
         "QUINTAIN_NODE": "one",
