@@ -78,10 +78,13 @@ def await_reachable(
 
     Raises:
         ClusterError: If one of them can't be reached until then.
-        ConfigError: If a machine has no address for the others.
     """
+    try:
+        addresses = list_addresses(members)
+    except errors.ConfigError:
+        return  # Who configures TensorFlow says so, and that trying again is of no use.
     own = members[rank].node
-    for member, address in zip(members, list_addresses(members), strict=True):
+    for member, address in zip(members, addresses, strict=True):
         if member.node == own:
             continue
         doing = (

@@ -32,6 +32,7 @@ def test_processes_are_reached_by_addresses_that_all_of_them_can_use(peers, addr
 def test_a_machine_that_others_can_not_reach_is_named():
     hidden = trial.Peer("far", "127.0.0.1", "127.0.0.1", 3)
 
+    members.await_reachable([A, hidden], 0)
     with pytest.raises(errors.ConfigError, match="QUINTAIN_HOST: missing on machine 'far'"):
         members.list_addresses([A, hidden])
 
