@@ -123,11 +123,7 @@ def agent(
         name=name,
         slots=tuple(slots.find_slots(num_slots, threads_per_slot)),
         labels=_parse_labels(label_texts),
-        environment={
-            "QUINTAIN_MASTER": url,
-            "QUINTAIN_FINGERPRINT": fingerprint,
-            "QUINTAIN_CACHE_LIMIT": str(int(cache_limit * 2**30)),
-        },
+        environment={"QUINTAIN_CACHE_LIMIT": str(int(cache_limit * 2**30))},
         patience_secs=patience,
         idle_patience_secs=patience,
     )

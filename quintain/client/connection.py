@@ -22,13 +22,14 @@ import urllib3
 
 from quintain import errors
 from quintain.client import address as address_lib
-from quintain.client import answers, keep_alive, tls_pools, unix_sockets
+from quintain.client import answers, keep_alive, patient_sending, tls_pools, unix_sockets
 
 logger = logging.getLogger(__name__)
 
 _REPEATABLE_METHODS: Final = frozenset({"GET", "PUT", "DELETE"})
 _AWAY_STATUSES: Final = frozenset({502, 503, 504, 507})
 _POOL: Final[Any] = {"maxsize": 8, "retries": False, "socket_options": keep_alive.OPTIONS}
+_CONNECT_SECS: Final = 5.0
 _PIECE_BYTES: Final = 1 << 20
 _BYTES: Final = {"Content-Type": "application/octet-stream"}
 _PARTIAL: Final = 206
@@ -88,6 +89,7 @@ class Connection:
         self._timeout_secs = timeout_secs
         self._find_master = find_master
         self._pool = urllib3.PoolManager(**_POOL)
+        self._pool.pool_classes_by_scheme = {"http": patient_sending.PatientPool}
         self._pools: dict[tuple[str, str], urllib3.HTTPConnectionPool] = {}
 
     @property
@@ -266,14 +268,13 @@ class Connection:
         pool, url = self._find_pool(self._address, path)
         if fields := {name: _to_text(it) for name, it in (query or {}).items() if it is not None}:
             url += "?" + urllib.parse.urlencode(fields)
+        read_secs = self._timeout_secs if timeout_secs is None else timeout_secs
         return pool.request(
             method,
             url,
             body=data,
             headers=headers,
-            timeout=urllib3.Timeout(
-                connect=5.0, read=self._timeout_secs if timeout_secs is None else timeout_secs
-            ),
+            timeout=urllib3.Timeout(connect=_CONNECT_SECS, read=read_secs),
             preload_content=not is_stream,
             # A token goes to the master only, wherever an answer points to.
             redirect=False,

@@ -14,6 +14,8 @@ import urllib3
 import urllib3.connection
 from typing_extensions import override
 
+from quintain.client import patient_sending
+
 _LOOK_SECS: Final = 5.0
 _OTHER: Final = "Fingerprints did not match"
 """What urllib3 says of another certificate than the one whose fingerprint is known."""
@@ -69,7 +71,7 @@ class UntrustedError(urllib3.exceptions.NewConnectionError):
     """The server shows another certificate than the expected one."""
 
 
-class _TlsConnection(urllib3.connection.HTTPSConnection):
+class _TlsConnection(patient_sending.PatientConnection, urllib3.connection.HTTPSConnection):
     @override
     def connect(self) -> None:
         """Connects, and says so if nothing can have been sent."""

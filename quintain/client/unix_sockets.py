@@ -18,6 +18,7 @@ import urllib3.connection
 from typing_extensions import override
 
 from quintain import errors
+from quintain.client import patient_sending
 
 _BACKLOG: Final = 128
 _LONGEST_PATH_BYTES: Final = 100
@@ -141,7 +142,7 @@ class SocketPool(urllib3.HTTPConnectionPool):
         return _SocketConnection(self._path, timeout_secs=self.timeout.connect_timeout)
 
 
-class _SocketConnection(urllib3.connection.HTTPConnection):
+class _SocketConnection(patient_sending.PatientConnection):
     def __init__(self, path: pathlib.Path, *, timeout_secs: object) -> None:
         super().__init__("localhost")
         self._path = path

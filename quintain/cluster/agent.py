@@ -141,7 +141,7 @@ class NodeAgent:
 
     def _register(self) -> "_Session | None":
         """Begins a session; returns None if the agent is to end first."""
-        began_secs = time.monotonic()
+        began_secs, is_told = time.monotonic(), False
         while not self._is_ended:
             try:
                 with self._orders_lock:
@@ -151,9 +151,12 @@ class NodeAgent:
                     self._session = _Session(welcome)
             except (errors.ClusterError, errors.StoreError) as error:
                 self._check_patience(error)
-            except errors.StateError:
+            except errors.StateError as error:
                 if time.monotonic() - began_secs > _RIVAL_SECS:
                     raise
+                if not is_told:
+                    is_told = True
+                    logger.warning("%s Waiting for %.0f s.", error, _RIVAL_SECS)
             else:
                 self._note_answer()
                 return self._session
@@ -299,8 +302,12 @@ class NodeAgent:
                 self._held.refuse(order.launch_id, new.trial_id, reason)
                 return
             scratch_dir = str(self._directory.scratch_dir(order.launch_id))
+            # What the master is called on its own machine may be nothing here.
+            address = self._client.address
             own = {
                 **self._settings.environment,
+                "QUINTAIN_MASTER": address.url,
+                "QUINTAIN_FINGERPRINT": address.fingerprint,
                 "QUINTAIN_CACHE": str(self._directory.path),
                 "QUINTAIN_SCRATCH": scratch_dir,
                 "QUINTAIN_NODE": self._settings.name,

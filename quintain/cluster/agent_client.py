@@ -3,6 +3,7 @@
 import urllib.parse
 from typing import Final
 
+from quintain.client import address as address_lib
 from quintain.client import connection as connection_lib
 from quintain.cluster import agent_protocol
 
@@ -24,6 +25,11 @@ class AgentClient:
     def __init__(self, connection: connection_lib.Connection, name: str) -> None:
         self._connection = connection
         self._path = f"{agent_protocol.PATH}/{urllib.parse.quote(name, safe='')}"
+
+    @property
+    def address(self) -> address_lib.Address:
+        """Where the master is for this machine, and for the trials on it."""
+        return self._connection.address
 
     def register(self, hello: agent_protocol.Hello) -> agent_protocol.Welcome:
         """Says that the agent is there, and begins a session.

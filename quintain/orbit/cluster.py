@@ -6,6 +6,7 @@ call at the same point of it. On a single worker they return at once.
 
 import contextlib
 import json
+import os
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -14,14 +15,28 @@ import tensorflow as tf
 
 from quintain import errors
 
+PROXY_VARIABLE: Final = "grpc_proxy"
+"""Variable with the proxy of gRPC; if it is empty, there is none."""
+
 _NUM_BYTES: Final = 8
 LOST_WORKER_ERRORS: Final = (
     tf.errors.UnavailableError,
     tf.errors.AbortedError,
     tf.errors.CancelledError,
     tf.errors.InternalError,
+    tf.errors.DeadlineExceededError,  # Its machine does not answer any more.
 )
 """What TensorFlow raises when another worker of the cluster is gone."""
+
+
+def reach_directly() -> None:
+    """Keeps what TensorFlow sends to others of its cluster from going by the web's proxy.
+
+    gRPC takes the proxy of `http_proxy` and `https_proxy` for every machine that `no_proxy` does
+    not name, this one included. A proxy does not let that through, and TensorFlow would wait for it
+    without end. To be called before a cluster begins. A `grpc_proxy` that is set stays in force.
+    """
+    os.environ.setdefault(PROXY_VARIABLE, "")
 
 
 def num_workers(strategy: tf.distribute.Strategy) -> int:

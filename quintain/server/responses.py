@@ -12,6 +12,7 @@ from fastapi import exceptions
 from quintain import errors
 from quintain.records import codec
 from quintain.store import failures
+from quintain.web import request_checks
 
 _STATUS_CODES: Final[tuple[tuple[type[Exception], int], ...]] = (
     (errors.UnauthorizedError, 403),
@@ -141,7 +142,11 @@ def handle_fault(_: fastapi.Request, error: Exception) -> fastapi.Response:
 
 def refuse(status_code: int, message: str) -> fastapi.Response:
     """Answers a request that was turned away before anything looked at it."""
-    kinds = {400: "ConfigError", FORBIDDEN: "UnauthorizedError"}
+    kinds = {
+        400: "ConfigError",
+        FORBIDDEN: "UnauthorizedError",
+        request_checks.MISDIRECTED: "ConfigError",
+    }
     return to_error(kinds.get(status_code, "DataError"), message, status_code)
 
 

@@ -27,6 +27,7 @@ def configure(spec: trial.TrialSpec) -> None:
     Raises:
         ConfigError: If a machine has no address for the others.
     """
+    cluster.reach_directly()
     os.environ["TF_CONFIG"] = members.tf_config(spec.peers, spec.rank)
 
 

@@ -1,5 +1,7 @@
 """Where the processes that train a trial together are, and how each is reached by the others."""
 
+import contextlib
+import functools
 import ipaddress
 import json
 import socket
@@ -9,10 +11,15 @@ from typing import Final
 
 from quintain import errors
 from quintain.records import trial
+from quintain.storage import retries
 
 HOST_VARIABLE: Final = "QUINTAIN_HOST"
 """Variable with the address by which other machines reach this one, where it is not found out."""
 
+PATIENCE_SECS: Final = 1800.0
+"""For so long a process waits until others can be reached; a storage is waited for as long."""
+
+_KNOCK_SECS: Final = 5.0
 _LOOPBACK: Final = "127.0.0.1"
 _ELSEWHERE: Final = "192.0.2.1"
 """An address of no machine (RFC 5737): nothing is sent to it."""
@@ -54,6 +61,55 @@ def list_addresses(members: Sequence[trial.Peer]) -> list[str]:
                 "machines reach it. Set it there, and start its agent (or master) again."
             )
     return [_join(host, member.port) for host, member in zip(hosts, members, strict=True)]
+
+
+def await_reachable(
+    members: Sequence[trial.Peer], rank: int, *, patience_secs: float = PATIENCE_SECS
+) -> None:
+    """Returns when a process reaches those of its trial on other machines.
+
+    TensorFlow would wait without a word, until whatever is between them lets it through. Nobody has
+    to listen at their ports yet: that a connection is refused is an answer as well.
+
+    Args:
+        members: All processes, by rank.
+        rank: Number of this one.
+        patience_secs: Seconds after which it is given up.
+
+    Raises:
+        ClusterError: If one of them can't be reached until then.
+    """
+    try:
+        addresses = list_addresses(members)
+    except errors.ConfigError:
+        return  # Who configures TensorFlow says so, and that trying again is of no use.
+    own = members[rank].node
+    for member, address in zip(members, addresses, strict=True):
+        if member.node == own:
+            continue
+        doing = (
+            f"Machine {own or 'of the master'}: reaching the process of the same trial at "
+            f"{address}, on machine {member.node or 'of the master'}"
+        )
+        host, _, port = address.rpartition(":")
+        try:
+            retries.call(
+                functools.partial(_knock, host.strip("[]"), int(port)),
+                doing=doing,
+                patience_secs=patience_secs,
+            )
+        except OSError as error:
+            raise errors.ClusterError(
+                f"{doing}: {retries.describe(error)}. Machines that train one trial together have "
+                "to reach each other at all ports. Let firewalls allow that; if a machine has "
+                f"another address for the others, set {HOST_VARIABLE} there, and start its agent "
+                "again."
+            ) from error
+
+
+def _knock(host: str, port: int) -> None:
+    with contextlib.suppress(ConnectionRefusedError):
+        socket.create_connection((host, port), timeout=_KNOCK_SECS).close()
 
 
 def tf_config(members: Sequence[trial.Peer], rank: int) -> str:

@@ -305,6 +305,7 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
         ) is None:
             time.sleep(_MEETING_PAUSE_SECS)
         self._peers = tuple(found)
+        members.await_reachable(self._peers, settings.rank)
 
     def _resolve(self, order: trial.TrialOrder) -> trial.TrialSpec:
         """Returns an order with what this process knows itself."""

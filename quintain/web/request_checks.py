@@ -16,6 +16,9 @@ import anyio
 from quintain import errors
 from quintain.web import json_bodies
 
+MISDIRECTED: Final = 421
+"""Status of an answer to who asked for a server of another name. It says nothing about who asks."""
+
 JSON: Final = "application/json"
 UNNAMED: Final = ""
 """Bodies without any type, which browsers send with their origin as well."""
@@ -98,7 +101,7 @@ class HostCheck:
         host = hosts[0].lower() if len(hosts) == 1 else ""
         allowed = self._list_allowed(*server)
         if host not in allowed:
-            return 403, (
+            return MISDIRECTED, (
                 f"Host: got {', '.join(hosts)[:200]!r}, which is not this server; expected one of "
                 f"{', '.join(sorted(allowed))}. --allowed_host names another one to the server."
             )

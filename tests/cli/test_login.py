@@ -189,3 +189,17 @@ def test_the_code_of_an_experiment_goes_with_it(quintain, server, there, tmp_pat
     assert names == [".quintainignore", "data/large.bin", "model_def.py"]
     assert (copy / "data" / "large.bin").stat().st_size == 5_120_000
     assert str(tmp_path) not in json.dumps(made)
+
+
+def test_a_name_that_the_master_does_not_know_as_its_own_is_named_and_no_token_blamed(
+    quintain, server, there
+):
+    port = server.url.rpartition(":")[2]
+    url = f"https://127.1:{port}"  # Resolves to the address of the master, as other names may.
+    code, _, stderr = quintain(
+        "login", url, "--token_file", there, "--fingerprint", server.fingerprint
+    )
+    assert code != 0
+    assert f"Host: got '127.1:{port}', which is not this server" in stderr
+    assert "--allowed_host" in stderr
+    assert "--token_file" not in stderr

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from quintain import errors
+from quintain.client import address as address_lib
 from quintain.cluster import agent as agent_lib
 from quintain.cluster import agent_directory, agent_launcher
 from quintain.records import log, process_identity, slot, trial
@@ -107,6 +108,8 @@ class Network:
 
 class DirectClient:
     """An `AgentClient` without HTTP."""
+
+    address = address_lib.Address("https://seen-from-here:1", "agents", "ab")
 
     def __init__(self, cluster, name):
         self.cluster = cluster

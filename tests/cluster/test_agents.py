@@ -30,7 +30,9 @@ def test_a_process_is_started_by_an_agent_and_its_lines_come_before_its_exit(clu
     (launch,) = machine.started
     scratch = cluster.path / "one" / "scratch" / "t7-a"
     assert launch.environment == {
-        "QUINTAIN_MASTER": "https://master:1",
+        # Not what the master is called on its own machine.
+        "QUINTAIN_MASTER": "https://seen-from-here:1",
+        "QUINTAIN_FINGERPRINT": "ab",
         "QUINTAIN_TOKEN": "secret",
         "QUINTAIN_CACHE": str(cluster.path / "one"),
         "QUINTAIN_NODE": "one",
@@ -282,12 +284,13 @@ def test_a_drain_that_others_tell_of_can_be_taken_back(cluster):
     assert cluster.wait_for_exits().reason == "Machine one is gone: it burns."
 
 
-def test_two_agents_of_one_name_or_one_directory_are_told_apart(cluster, monkeypatch):
+def test_two_agents_of_one_name_or_one_directory_are_told_apart(cluster, monkeypatch, caplog):
     cluster.join()
-    monkeypatch.setattr("quintain.cluster.agent._RIVAL_SECS", 0.0)
     cluster.path = cluster.path / "elsewhere"
     former = cluster.agents["one"]
     cluster.join(waits=False)
+    cluster.wait(lambda: "Waiting for 90 s." in caplog.text)
+    monkeypatch.setattr("quintain.cluster.agent._RIVAL_SECS", 0.0)
     cluster.agents["one"].thread.join(60)
     (error,) = cluster.agents["one"].raised
     assert "Another agent is called 'one'" in str(error)

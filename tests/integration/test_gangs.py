@@ -73,6 +73,7 @@ class Platform:
     def __init__(self, path):
         self.environment = {
             **os.environ,
+            "http_proxy": "http://127.0.0.1:1",  # A cluster's processes do not talk by a proxy.
             "QUINTAIN_HOME": str(path / "home"),
             "PYTHONPATH": str(HERE.parents[1]),
         }

@@ -39,6 +39,7 @@ def start(model_dir, *flags, variables=(), **overrides):
         ],
         env={
             **os.environ,
+            "http_proxy": "http://127.0.0.1:1",  # A cluster's processes do not talk by a proxy.
             "PYTHONPATH": os.pathsep.join([str(HERE), *filter(None, sys.path)]),
             **dict(variables),
         },

@@ -70,7 +70,11 @@ def test_a_killed_worker_and_a_killed_server_are_survived_and_every_step_counts_
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, str(HERE)])},
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([*sys.path, str(HERE)]),
+            "http_proxy": "http://127.0.0.1:1",  # A cluster's processes do not talk by a proxy.
+        },
     )
 
     def kill_after(kind, step):

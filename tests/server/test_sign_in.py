@@ -436,8 +436,8 @@ def test_every_answer_is_kept_to_this_page(ask, served, cookie, monkeypatch):
         (404, ask("GET", "/api/v1/nothing", **token)),
         (405, ask("PUT", "/api/v1/experiments", **token)),
         (400, ask("POST", "/api/v1/experiments/check", body=b"{", Cookie=cookie, Origin=own)),
-        (403, ask("GET", "/", Host="example.org")),
-        (403, ask("GET", "/static/sign_in.css", Host="example.org")),
+        (421, ask("GET", "/", Host="example.org")),
+        (421, ask("GET", "/static/sign_in.css", Host="example.org")),
         (414, ask("GET", "/" + "a" * 20_000)),
         (500, ask("GET", "/api/v1/fault", **token)),
     ):

@@ -13,6 +13,7 @@ import tensorflow as tf
 from quintain import errors
 from quintain.core import config_definitions as cfg
 from quintain.core.devices import parameter_servers, runtime_environment, tpu
+from quintain.orbit import cluster
 
 
 def build_strategy(runtime: cfg.RuntimeConfig) -> tf.distribute.Strategy:
@@ -93,8 +94,8 @@ def configure_cluster(worker_hosts: str | None = None, task_index: int = -1) -> 
     """
     tf_config = json.loads(os.environ.get("TF_CONFIG") or "{}")
     if tf_config:
-        cluster = tf_config.get("cluster", {})
-        return len(cluster.get("chief", [])) + len(cluster.get("worker", []))
+        known = tf_config.get("cluster", {})
+        return len(known.get("chief", [])) + len(known.get("worker", []))
     if not worker_hosts:
         return 1
     workers = [host.strip() for host in worker_hosts.split(",")]
@@ -125,6 +126,7 @@ def _build_multi_worker_mirrored(runtime: cfg.RuntimeConfig) -> tf.distribute.St
             "under 'multi_worker_mirrored'."
         )
     configure_cluster(runtime.worker_hosts, runtime.task_index)
+    cluster.reach_directly()
     return tf.distribute.MultiWorkerMirroredStrategy(
         communication_options=tf.distribute.experimental.CommunicationOptions(
             implementation=implementations[runtime.all_reduce_alg]

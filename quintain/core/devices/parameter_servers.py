@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.core import config_definitions as cfg
+from quintain.orbit import cluster
 
 logger = logging.getLogger(__name__)
 
@@ -25,6 +26,7 @@ def is_server(runtime: cfg.RuntimeConfig) -> bool:
 
 def serve() -> None:
     """Serves the coordinator, until this process is ended."""
+    cluster.reach_directly()
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     logger.warning("Serving as %s %d.", resolver.task_type, resolver.task_id)
     server = tf.distribute.Server(
@@ -44,8 +46,8 @@ def build_strategy(runtime: cfg.RuntimeConfig) -> tf.distribute.Strategy:
         ConfigError: If there is no cluster with workers and parameter servers in `TF_CONFIG`, or
             the precision is float16, whose loss scale the workers would share.
     """
-    cluster = _read_config().get("cluster", {})
-    missing = [kind for kind in ("worker", "ps") if not cluster.get(kind)]
+    known = _read_config().get("cluster", {})
+    missing = [kind for kind in ("worker", "ps") if not known.get(kind)]
     if missing:
         raise errors.ConfigError(
             "runtime.distribution_strategy: got 'parameter_server', but TF_CONFIG names no "
@@ -57,6 +59,7 @@ def build_strategy(runtime: cfg.RuntimeConfig) -> tf.distribute.Strategy:
             "runtime.mixed_precision_dtype: got 'float16', expected float32 or bfloat16 under "
             "'parameter_server': workers would overwrite each other's loss scale."
         )
+    cluster.reach_directly()
     return tf.distribute.ParameterServerStrategy(
         tf.distribute.cluster_resolver.TFConfigClusterResolver()
     )

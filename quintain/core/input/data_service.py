@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.core import config_definitions as cfg
+from quintain.orbit import cluster
 
 CONNECT_TIMEOUT_SECS: Final = 5.0
 """Seconds to wait for the dispatcher to answer."""
@@ -98,6 +99,7 @@ def distribute(
         DataError: If the service can't be reached.
     """
     check_address(params.tf_data_service_address)
+    cluster.reach_directly()
     service = tf.data.experimental.service
     is_shared = params.enable_shared_tf_data_service_between_parallel_trainers
     is_training = bool(params.is_training)
