@@ -3,6 +3,8 @@ import json
 import pytest
 import yaml
 
+from quintain.core import exp_factory
+
 
 def test_list_names_the_experiments_with_a_line_each(quintain):
     code, stdout, _ = quintain("config", "list")
@@ -11,7 +13,14 @@ def test_list_names_the_experiments_with_a_line_each(quintain):
     assert code == 0
     assert "translation/local" in stdout
     assert len(stdout.splitlines()) == len(json.loads(as_json)) >= 4
-    assert all(json.loads(as_json).values())
+    # Other tests have registered theirs.
+    own = {name: text for name, text in json.loads(as_json).items() if is_own(name)}
+    assert own
+    assert all(own.values())
+
+
+def is_own(name):
+    return exp_factory.EXPERIMENTS[name].__module__.startswith("quintain.nlp.")
 
 
 def test_show_gives_yaml_that_runs_again(quintain, tmp_path):

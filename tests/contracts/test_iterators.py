@@ -14,6 +14,7 @@ _OVER_OTHER_THINGS = {
     "nlp/serving/instances.py",
     "nlp/serving/task_data.py",
     "nlp/serving/translator.py",
+    "trials/repeatable_candidates.py",
 }
 
 

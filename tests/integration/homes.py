@@ -10,6 +10,7 @@ import sys
 import time
 
 from quintain import store as stores
+from quintain.records import file_listing
 from quintain.scheduler import orphans
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -137,7 +138,8 @@ class Home:
 
     def list_stored(self):
         """Returns the names of the checkpoints that are there."""
-        return {path.name for path in (self.path / "checkpoints").iterdir()}
+        names = {path.name for path in (self.path / "checkpoints").iterdir()}
+        return {name for name in names if not file_listing.is_mark(name)}
 
     def find_unreported(self):
         """Returns whole checkpoints of this home that its database does not know."""

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from quintain import errors
-from quintain.records import checkpoint_manifest
+from quintain.records import checkpoint_manifest, file_listing
 
 
 @pytest.fixture
@@ -51,8 +51,10 @@ def test_sizes_from_elsewhere_are_looked_at_where_the_manifest_has_none(director
 
 
 def test_a_storage_that_is_not_there_says_nothing_about_a_checkpoint(tmp_path):
-    with pytest.raises(errors.CheckpointError, match="Is its disk mounted"):
-        checkpoint_manifest.find_damage(tmp_path / "unmounted" / "0b1c2d3e", {})
+    for place in (tmp_path / "unmounted", tmp_path):  # Where nothing is mounted, it may be empty.
+        with pytest.raises(errors.DiskAwayError, match="Is its disk mounted"):
+            checkpoint_manifest.find_damage(place / "0b1c2d3e", {})
+    (tmp_path / file_listing.mark_name("home")).touch()
     assert "not there" in checkpoint_manifest.find_damage(tmp_path / "0b1c2d3e", {})
 
 

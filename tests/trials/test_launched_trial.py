@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from quintain.records import codec, trial, workload
+from quintain.records import codec, file_listing, trial, workload
 from quintain.scheduler import launcher as launcher_lib
 from quintain.scheduler import process_launcher, slots
 
@@ -63,6 +63,9 @@ def master(tmp_path):
         code_name="model",
     )
     results, exits = {}, []
+    checkpoints = tmp_path / "checkpoints"
+    checkpoints.mkdir()
+    (checkpoints / file_listing.mark_name(spec.home_id)).touch()
 
     class Handler(http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
