@@ -45,7 +45,9 @@ class Candidates:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class _Distribution:
+class Distribution:
+    """With which probability each class is drawn."""
+
     pick: Callable[[tf.Tensor], tf.Tensor]
     """Classes, `[...]` int64, for uniform numbers, `[...]` float64."""
 
@@ -56,55 +58,30 @@ class _Distribution:
     """Classes that can be drawn."""
 
 
-def sample_uniform(
-    seed: tf.Tensor,
-    true_classes: Any,
-    num_true: int,
-    num_sampled: int,
-    unique: bool,
-    range_max: int,
-    name: str | None = None,
-) -> Candidates:
-    """Draws each class as often as any other."""
-    del num_true
-    distribution = _Distribution(
+def uniform(range_max: int) -> Distribution:
+    """Has each class as often as any other."""
+    return Distribution(
         pick=lambda numbers: tf.cast(numbers * range_max, tf.int64),
         weigh=lambda classes: tf.fill(tf.shape(classes), tf.constant(1 / range_max, tf.float64)),
         num_possible=range_max,
     )
-    return _sample(seed, distribution, true_classes, num_sampled, unique, name)
 
 
-def sample_log_uniform(
-    seed: tf.Tensor,
-    true_classes: Any,
-    num_true: int,
-    num_sampled: int,
-    unique: bool,
-    range_max: int,
-    name: str | None = None,
-) -> Candidates:
-    """Draws classes by Zipf's law: class `k` with `log((k + 2) / (k + 1)) / log(range_max + 1)`."""
-    del num_true
+def log_uniform(range_max: int) -> Distribution:
+    """Follows Zipf's law: class `k` has `log((k + 2) / (k + 1)) / log(range_max + 1)`."""
     log_range = math.log1p(range_max)
 
     def weigh(classes: tf.Tensor) -> tf.Tensor:
         return tf.math.log1p(1 / (tf.cast(classes, tf.float64) + 1)) / log_range
 
-    distribution = _Distribution(
+    return Distribution(
         pick=lambda numbers: tf.cast(tf.math.expm1(numbers * log_range), tf.int64) % range_max,
         weigh=weigh,
         num_possible=range_max,
     )
-    return _sample(seed, distribution, true_classes, num_sampled, unique, name)
 
 
-def sample_fixed_unigram(
-    seed: tf.Tensor,
-    true_classes: Any,
-    num_true: int,
-    num_sampled: int,
-    unique: bool,
+def fixed_unigram(
     range_max: int,
     vocab_file: str = "",
     distortion: float = 1.0,
@@ -112,10 +89,8 @@ def sample_fixed_unigram(
     num_shards: int = 1,
     shard: int = 0,
     unigrams: Sequence[float] = (),
-    name: str | None = None,
-) -> Candidates:
-    """Draws classes as often as a vocabulary's counts, to the power of `distortion`, say."""
-    del num_true
+) -> Distribution:
+    """Has classes as often as a vocabulary's counts, to the power of `distortion`, say."""
     counts = list(unigrams) or _read_counts(vocab_file)
     weights = np.concatenate([np.zeros(num_reserved_ids), np.asarray(counts) ** distortion])
     if len(weights) != range_max:
@@ -129,14 +104,13 @@ def sample_fixed_unigram(
     sums = np.cumsum(probabilities)
     sums[np.flatnonzero(weights)[-1] :] = 1.0
 
-    distribution = _Distribution(
+    return Distribution(
         pick=lambda numbers: tf.raw_ops.UpperBound(
             sorted_inputs=sums[None], values=numbers[None], out_type=tf.int64
         )[0],
         weigh=lambda classes: tf.gather(tf.constant(probabilities), classes),
         num_possible=int(np.count_nonzero(weights)),
     )
-    return _sample(seed, distribution, true_classes, num_sampled, unique, name)
 
 
 def _read_counts(path: str) -> list[float]:
@@ -145,14 +119,37 @@ def _read_counts(path: str) -> list[float]:
         return [float(line.rsplit(",", 1)[-1]) for line in file if line.strip()]
 
 
-def _sample(
+def sample(
+    describe: Callable[..., Distribution],
     seed: tf.Tensor,
-    distribution: _Distribution,
     true_classes: Any,
+    num_true: int,
     num_sampled: int,
     unique: bool,
-    name: str | None,
+    range_max: int,
+    *settings: Any,
+    name: str | None = None,
+    **named_settings: Any,
 ) -> Candidates:
+    """Draws candidates, as TensorFlow's samplers do with the arguments after the seed.
+
+    Args:
+        describe: Returns the distribution, from `range_max` and the settings that only it has.
+        seed: `[2]` int64.
+        true_classes: `[B, T]` int64.
+        num_true: T.
+        num_sampled: N.
+        unique: Whether each class is drawn once at most.
+        range_max: Number of classes.
+        *settings: For `describe`.
+        name: Of the operations.
+        **named_settings: For `describe`.
+
+    Raises:
+        ValueError: If there are not as many different classes, or the settings don't fit.
+    """
+    del num_true
+    distribution = describe(range_max, *settings, **named_settings)
     if unique and num_sampled > distribution.num_possible:
         raise ValueError(
             f"Of {distribution.num_possible} classes {num_sampled=} different ones can't be drawn."
@@ -180,7 +177,7 @@ def _sample(
 
 
 def _draw(
-    seed: tf.Tensor, distribution: _Distribution, num: int | tf.Tensor
+    seed: tf.Tensor, distribution: Distribution, num: int | tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns classes, `[num]`, and how many draws these were."""
     numbers = tf.random.stateless_uniform([num], seed, dtype=tf.float64)
@@ -188,7 +185,7 @@ def _draw(
 
 
 def _draw_unique(
-    seed: tf.Tensor, distribution: _Distribution, num: int
+    seed: tf.Tensor, distribution: Distribution, num: int
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns different classes, `[num]`, and how many draws it took to find them.
 

@@ -176,18 +176,16 @@ _REPLACEMENTS: Final[dict[tuple[Any, str], Callable[..., Any]]] = {
     (gen_random_ops, "random_gamma"): _gamma,
     (gen_random_ops, "random_poisson_v2"): _poisson,
     (gen_image_ops, "sample_distorted_bounding_box_v2"): _distorted_box,
-    (
-        gen_candidate_sampling_ops,
-        "uniform_candidate_sampler",
-    ): repeatable_candidates.sample_uniform,
-    (
-        gen_candidate_sampling_ops,
-        "log_uniform_candidate_sampler",
-    ): repeatable_candidates.sample_log_uniform,
-    (
-        gen_candidate_sampling_ops,
-        "fixed_unigram_candidate_sampler",
-    ): repeatable_candidates.sample_fixed_unigram,
+    **{
+        (gen_candidate_sampling_ops, f"{describe.__name__}_candidate_sampler"): functools.partial(
+            repeatable_candidates.sample, describe
+        )
+        for describe in (
+            repeatable_candidates.uniform,
+            repeatable_candidates.log_uniform,
+            repeatable_candidates.fixed_unigram,
+        )
+    },
 }
 
 _STATEFUL: Final = (
