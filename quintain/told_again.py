@@ -1,5 +1,6 @@
 """Signals that are told more than once, and mean one request."""
 
+import math
 import time
 from typing import Final
 
@@ -14,7 +15,7 @@ class Requests:
 
     def __init__(self) -> None:
         """Starts with no request."""
-        self._made_secs = -REPEAT_SECS
+        self._made_secs = -math.inf
 
     def is_told_again(self) -> bool:
         """Notes a signal; returns whether it tells the last request once more."""
