@@ -59,7 +59,9 @@ class TrialContext:
         """
         self.spec = spec
         nodes = [each.node for each in spec.peers] or [""]
-        self.distributed = distributed_context.DistributedContext(spec.rank, nodes)
+        self.distributed = distributed_context.DistributedContext(
+            spec.rank, nodes, key=spec.exchange_key
+        )
         self.experimental = experimental_context.ExperimentalContext(self)
         self.functions = dict(functions or {})
         self.download_data_dir: str | None = None
