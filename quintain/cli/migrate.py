@@ -3,7 +3,6 @@
 import codecs
 import dataclasses
 import difflib
-import os
 import pathlib
 import subprocess
 import tokenize
@@ -15,12 +14,11 @@ import click
 from quintain import durable_files, errors
 from quintain.cli import migrated_code, migrated_configs, options
 from quintain.cli.lazy_group import FlagCommand
-from quintain.records import former_names
+from quintain.records import former_names, source_folders
 
 BACKUP: Final = ".orig"
 """Ending of the copy of a file that git could not give back."""
 
-_SKIPPED: Final = frozenset({".git", ".hg", ".venv", "__pycache__", "node_modules", "venv"})
 _CONFIGS: Final = (".yaml", ".yml")
 _ONLY_NAMED: Final = (".ipynb", ".sh")
 _EXIT_LEFT: Final = 1
@@ -82,12 +80,9 @@ def _list_files(path: pathlib.Path) -> Iterator[pathlib.Path]:
     if path.is_file():
         yield path
         return
-    for folder, names, files in os.walk(path):
-        names[:] = sorted(name for name in names if name not in _SKIPPED)
-        for name in sorted(files):
-            file = pathlib.Path(folder, name)
-            if file.suffix in (".py", ".gin", *_CONFIGS, *_ONLY_NAMED) and not file.is_symlink():
-                yield file
+    for file in source_folders.walk(path):
+        if file.suffix in (".py", ".gin", *_CONFIGS, *_ONLY_NAMED) and not file.is_symlink():
+            yield file
 
 
 def _look_at(path: pathlib.Path) -> _Change:

@@ -1,6 +1,5 @@
 """How lists and records look: tables for people, JSON and CSV for programs."""
 
-import csv
 import dataclasses
 import io
 import json
@@ -13,6 +12,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import click
 
+from quintain import csv_files
 from quintain.terminal import durations, printable
 
 format_secs = durations.format_secs
@@ -138,13 +138,8 @@ def to_csv(rows: Iterable[R], columns: Sequence[Column[R]]) -> str:
     from quintain.records import codec
 
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(column.title for column in columns)
-    for row in rows:
-        values = [codec.to_plain(column.get(row)) for column in columns]
-        writer.writerow(
-            json.dumps(value) if isinstance(value, dict | list) else value for value in values
-        )
+    plain = ([codec.to_plain(column.get(row)) for column in columns] for row in rows)
+    csv_files.write(text, [column.title for column in columns], plain)
     return text.getvalue()
 
 

@@ -138,9 +138,10 @@ class Home:
             ) from error
 
     def _close_all(self) -> None:
-        closed = [path for path in (self.path, *self._list_private()) if _close(path)]
+        root = self.path.resolve()  # Others need no link to it.
+        closed = [path for path in (root, *Home(root)._list_private()) if _close(path)]
         if closed:
-            inner = [path.relative_to(self.path).as_posix() for path in closed if path != self.path]
+            inner = [path.relative_to(root).as_posix() for path in closed if path != root]
             logger.warning(
                 "%s could be read by other users of this machine. It is for its owner only now%s.",
                 self.path,

@@ -7,7 +7,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from quintain import durable_files, file_io, file_paths
+from quintain import csv_files, durable_files, file_io, file_paths
 from quintain.loggers import metric_logger
 
 
@@ -43,12 +43,12 @@ class CsvLogger(metric_logger.MetricLogger):
         rows: list[dict[str, Any]] = list(csv.DictReader(io.StringIO(text)))
         # A row that was written before a crash comes again, and a training may have been set back.
         rows = [row for row in rows if int(row["step"]) < points[0].step]
-        rows += [{"step": point.step, "time": point.time, **point.metrics} for point in points]
+        for point in points:
+            metrics = {csv_files.neutralize(name): value for name, value in point.metrics.items()}
+            rows.append({"step": point.step, "time": point.time, **metrics})
         file = io.StringIO()
         names = list(dict.fromkeys(name for row in rows for name in row))
-        writer = csv.DictWriter(file, names, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+        csv_files.write(file, names, ([row.get(name) for name in names] for row in rows))
         if file_paths.is_local(path):
             durable_files.replace(path, file.getvalue())
         else:

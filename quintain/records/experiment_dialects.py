@@ -170,14 +170,18 @@ class Reader:
         return content
 
     def _check_entrypoint(self) -> None:
-        """Refuses commands, which later versions of others may have as an entrypoint."""
+        """Refuses commands and scripts, which other versions may have as an entrypoint."""
         given = self.content.get("entrypoint")
-        if isinstance(given, list) or (isinstance(given, str) and _COMMAND.search(given)):
+        is_script = isinstance(given, Mapping)
+        if isinstance(given, list) or is_script or _COMMAND.search(str(given or "")):
+            kind = "a script" if is_script else "a command"
             self.problems.append(
                 errors.Problem(
                     "entrypoint",
-                    f"got {errors.show(given)}, a command; expected `module:Class` of a trial or "
-                    "`experiment:NAME`. Scripts without a trial are not run.",
+                    f"got {errors.show(given)}, {kind}; expected `module:Class` of a trial or "
+                    "`experiment:NAME`. Write what the script does as a class: a `KerasTrial` "
+                    "whose `build_model` returns its model and whose data loaders return its data "
+                    "(docs/trials.md).",
                 )
             )
             self.content["entrypoint"] = None

@@ -4,12 +4,12 @@ import ast
 import contextlib
 import functools
 import importlib.machinery
-import itertools
-import os
 import pathlib
 import sys
 from collections.abc import Iterator
 from typing import Final
+
+from quintain.records import source_folders
 
 _OWN: Final = frozenset({"keras", "numpy", "quintain", "tensorflow"})
 """What every trial imports anyhow."""
@@ -52,12 +52,9 @@ def find_libraries(directory: pathlib.Path, *, most: int | None = None) -> tuple
         directory: The user's code, which comes first where Python looks for modules.
         most: Files of any kind to look at, at most; None looks at all.
     """
-    paths = (
-        pathlib.Path(folder, file) for folder, _, files in os.walk(directory) for file in files
-    )
     found: dict[str, None] = {}
-    for path in itertools.islice(paths, most):
-        if path.suffix == ".py" and path.is_file() and b"Trial" in path.read_bytes():
+    for path in source_folders.find_sources(directory, most=most):
+        if b"Trial" in path.read_bytes():
             _Walk(directory, found).follow(path)
     own = {path.stem for path in directory.iterdir()}
     return tuple(sorted(name for name in found if name.partition(".")[0] not in own))

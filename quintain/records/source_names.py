@@ -1,10 +1,10 @@
 """Which names the user's code uses, seen without importing it."""
 
 import ast
-import itertools
-import os
 import pathlib
 from collections.abc import Set
+
+from quintain.records import source_folders
 
 
 def find_used(path: pathlib.Path, names: Set[str]) -> set[str]:
@@ -41,9 +41,5 @@ def find_used_below(
         names: The names.
         most: Files of any kind to look at, at most; None looks at all.
     """
-    paths = (
-        pathlib.Path(folder, file) for folder, _, files in os.walk(directory) for file in files
-    )
-    looked_at = itertools.islice(paths, most)
-    files = (path for path in looked_at if path.suffix == ".py" and path.is_file())
+    files = source_folders.find_sources(directory, most=most)
     return {name for path in files for name in find_used(path, names)}

@@ -85,6 +85,9 @@ class TrialSpec(TrialOrder):
     peers: tuple["Peer", ...] = ()
     """All processes of the trial by their rank; none if there is only this one."""
 
+    exchange_key: bytes = dataclasses.field(default=b"", repr=False)
+    """Secret of these processes, which authenticates what they tell each other."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Peer:

@@ -1,6 +1,5 @@
 """All trials of an experiment as columns, from which rows are chosen, ordered and written."""
 
-import csv
 import dataclasses
 import io
 import itertools
@@ -9,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from quintain import errors
+from quintain import csv_files, errors
 from quintain.records import codec, trial_filter, trial_names
 
 COLUMNS: Final = (
@@ -142,10 +141,8 @@ class TrialTable:
         """Returns rows as CSV: the columns, all hyperparameters, last and best of all metrics."""
         named, names = self.name_all(), self.list_names()
         file = io.StringIO()
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(names)
-        columns = [[_to_cell(value) for value in named[name]] for name in names]
-        writer.writerows([column[row] for column in columns] for row in rows)
+        columns = [named[name] for name in names]
+        csv_files.write(file, names, ([column[row] for column in columns] for row in rows))
         return file.getvalue()
 
 
@@ -233,7 +230,3 @@ def _to_key(value: Any) -> tuple[int, Any]:
     if isinstance(value, int | float):
         return (2, 0) if value != value else (0, value)
     return 1, value.lower() if isinstance(value, str) else json.dumps(value)
-
-
-def _to_cell(value: Any) -> Any:
-    return json.dumps(value) if isinstance(value, list | dict | bool) else value

@@ -3,8 +3,8 @@
 A directory may be anything: one with links that lead in circles or out of it, with sockets and
 pipes, with data of terabytes, or one that changes while it is copied. So links are copied as links
 and never followed, only plain files are opened, and the number of files and bytes is limited. What
-`.gitignore` files name is left out, and what `.quintainignore` names; there, `!name` takes back
-what git ignores.
+`.gitignore` files name is left out, what `.quintainignore` names, and what is no code of the user's
+(`source_folders`); in `.quintainignore`, `!name` takes something back.
 """
 
 import collections
@@ -12,6 +12,7 @@ import contextlib
 import dataclasses
 import os
 import pathlib
+import posixpath
 import shutil
 import stat
 import uuid
@@ -21,7 +22,7 @@ from typing import Final
 import pathspec
 
 from quintain import changing_files, errors
-from quintain.records import experiment_sections
+from quintain.records import experiment_sections, source_folders
 from quintain.store import failures
 
 NAME: Final = "model_dir"
@@ -31,8 +32,10 @@ IGNORE_FILES: Final = (".quintainignore", ".detignore", ".pedlignore")
 """Files that say what is left out, in the syntax of `.gitignore`; the first one found counts."""
 
 _GIT_FILE: Final = ".gitignore"
-_ALWAYS_IGNORED: Final = pathspec.GitIgnoreSpec.from_lines(("__pycache__/", ".git/"))
-_NONE: Final = pathspec.GitIgnoreSpec.from_lines(())
+_BACKEND: Final = "simple"
+"""The only one of pathspec's that takes names that are no UTF-8."""
+
+_NONE: Final = pathspec.GitIgnoreSpec.from_lines((), backend=_BACKEND)
 _NUM_NAMED: Final = 3
 _PIECE_BYTES: Final = 2**20
 _STAGING: Final = ".incomplete"
@@ -51,11 +54,12 @@ class Listing:
     left_out: list[str] = dataclasses.field(default_factory=list)
     """What ignore files name, directories with a `/` at the end and without what is in them."""
 
-    def leaves_out(self, path: str, rules: "_Rules") -> bool:
-        """Returns whether a path is left out, and notes it unless that always is."""
-        if not rules.is_ignored(path):
+    def leaves_out(self, path: str, rules: "_Rules", *, by_default: bool = False) -> bool:
+        """Returns whether a path is left out, and notes it unless nobody misses it."""
+        if not rules.is_ignored(path, by_default=by_default):
             return False
-        if not _ALWAYS_IGNORED.match_file(path):
+        is_folder, name = path.endswith("/"), posixpath.basename(path.rstrip("/"))
+        if not (is_folder and name in source_folders.TOOL_FOLDERS):
             self.left_out.append(path)
         return True
 
@@ -90,13 +94,13 @@ class _Rules:
         found = _read_patterns(folder / _GIT_FILE, base)
         return self if found is None else _Rules(self._own, (*self._git, found))
 
-    def is_ignored(self, path: str) -> bool:
+    def is_ignored(self, path: str, *, by_default: bool) -> bool:
         """Returns whether a path is left out; that of a directory ends in `/`."""
         for patterns in (self._own, *reversed(self._git)):
             decision = patterns.check(path)
             if decision is not None:
                 return decision
-        return False
+        return by_default
 
 
 def list_files(
@@ -132,7 +136,8 @@ def list_files(
                     raise _too_large(source, listing, limits, f"more than {limits.max_files} files")
                 path = base + entry.name
                 if entry.is_dir(follow_symlinks=False):
-                    if not listing.leaves_out(f"{path}/", rules):
+                    by_default = has_rules and source_folders.is_pruned(entry)
+                    if not listing.leaves_out(f"{path}/", rules, by_default=by_default):
                         pending.append((f"{path}/", rules))
                 elif not listing.leaves_out(path, rules):
                     with changing_files.leaving_out():
@@ -258,7 +263,7 @@ def _find_rules(source: pathlib.Path) -> _Rules:
     directory = source.resolve()
     chain = [directory, *directory.parents]
     root = next((up for up in chain if (up / ".git").exists()), directory)
-    git = [_Patterns(_ALWAYS_IGNORED)]
+    git = []
     for up in reversed(chain[1 : chain.index(root) + 1]):
         prefix = f"{directory.relative_to(up).as_posix()}/"
         patterns = _read_patterns(up / _GIT_FILE, "")
@@ -274,7 +279,7 @@ def _read_patterns(file: pathlib.Path, base: str) -> _Patterns | None:
     with _explaining(file):
         lines = file.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     try:
-        return _Patterns(pathspec.GitIgnoreSpec.from_lines(lines), base)
+        return _Patterns(pathspec.GitIgnoreSpec.from_lines(lines, backend=_BACKEND), base)
     except ValueError as error:
         raise errors.ConfigError(f"{file}: {error}") from error
 

@@ -24,6 +24,7 @@ __getattr__, __dir__ = lazy_modules.attach(
             "get_hyperparameters",
             "get_trial_id",
             "get_trial_seed",
+            "is_valid_url",
             "wrap_dataset",
             "wrap_model",
             "wrap_optimizer",

@@ -1,10 +1,14 @@
 """Which part of a trial a process is, as PEDL's trials ask for it."""
 
+import hashlib
+import hmac
 import pickle
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from quintain import errors
+
+_SEAL_BYTES: Final = hashlib.sha256().digest_size
 
 
 class DistributedContext:
@@ -29,12 +33,13 @@ class DistributedContext:
         ['alone']
     """
 
-    def __init__(self, rank: int = 0, nodes: Sequence[str] = ("",)) -> None:
+    def __init__(self, rank: int = 0, nodes: Sequence[str] = ("",), *, key: bytes = b"") -> None:
         """Stores the place of this process.
 
         Args:
             rank: Number of this process.
             nodes: The machine of each process.
+            key: Secret of the processes of the trial, which authenticates their messages.
         """
         machines = list(dict.fromkeys(nodes))
         self.rank = rank
@@ -44,6 +49,8 @@ class DistributedContext:
         self.cross_rank = machines.index(nodes[rank])
         self.cross_size = len(machines)
         self._nodes = nodes
+        self._key = key
+        self._num_exchanges = 0
         self._exchange: Callable[[bytes], list[bytes]] | None = None
 
     def connect(self, exchange: Callable[[bytes], list[bytes]]) -> None:
@@ -75,6 +82,7 @@ class DistributedContext:
 
         Raises:
             StateError: If the processes of the trial are not connected yet.
+            ClusterError: If somebody else has sent something in the name of one.
         """
         if self.size == 1:
             return [stuff]
@@ -83,7 +91,29 @@ class DistributedContext:
                 "The processes of this trial can't talk to each other before its model is built; "
                 "gather and broadcast later."
             )
-        return [pickle.loads(part) for part in self._exchange(pickle.dumps(stuff))]
+        self._num_exchanges += 1
+        content = pickle.dumps(stuff)
+        sealed = self._exchange(self._seal(content, self.rank) + content)
+        return [pickle.loads(self._open(part, rank)) for rank, part in enumerate(sealed)]
+
+    def _open(self, sealed: bytes, rank: int) -> bytes:
+        """Returns the content of a message: unpickling one of somebody else would run their code.
+
+        Raises:
+            ClusterError: If it is not of this process of the trial, and of this exchange.
+        """
+        seal, content = sealed[:_SEAL_BYTES], sealed[_SEAL_BYTES:]
+        if not hmac.compare_digest(seal, self._seal(content, rank)):
+            raise errors.ClusterError(
+                f"A message in the name of process {rank} of this trial is not from it, or not "
+                "from this exchange. Let no others reach the ports of the machines that train it, "
+                "and have all its processes gather and broadcast in the same order."
+            )
+        return content
+
+    def _seal(self, content: bytes, rank: int) -> bytes:
+        place = f"{self._num_exchanges}/{rank}/".encode()
+        return hmac.digest(self._key, place + content, "sha256")
 
     def gather(self, stuff: Any) -> list[Any] | None:
         """Returns what all processes gave to the first one, and None to the others."""

@@ -2,6 +2,7 @@
 
 import logging
 import pathlib
+import urllib.parse
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
@@ -59,7 +60,9 @@ class TrialContext:
         """
         self.spec = spec
         nodes = [each.node for each in spec.peers] or [""]
-        self.distributed = distributed_context.DistributedContext(spec.rank, nodes)
+        self.distributed = distributed_context.DistributedContext(
+            spec.rank, nodes, key=spec.exchange_key
+        )
         self.experimental = experimental_context.ExperimentalContext(self)
         self.functions = dict(functions or {})
         self.download_data_dir: str | None = None
@@ -348,6 +351,20 @@ def get_hyperparameter(name: str) -> Any:
 def get_download_data_dir() -> str | None:
     """Returns what the module's `download_data` returned, or None if it has none."""
     return get_current_context().download_data_dir
+
+
+def is_valid_url(url: str) -> bool:
+    """Returns whether a text is an address with a scheme and a host, as PEDL's programs ask.
+
+    Example:
+        >>> is_valid_url("https://data.example.org/mnist/"), is_valid_url("data/mnist")
+        (True, False)
+    """
+    try:
+        parts = urllib.parse.urlsplit(url)
+    except ValueError:
+        return False
+    return bool(parts.scheme and parts.netloc)
 
 
 def wrap_dataset(dataset: Any, shard_dataset: bool = True) -> Any:

@@ -21,6 +21,7 @@ Those of `trial_files` say where files are.
 import contextlib
 import ctypes
 import dataclasses
+import hmac
 import json
 import logging
 import os
@@ -310,7 +311,13 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
     def _resolve(self, order: trial.TrialOrder) -> trial.TrialSpec:
         """Returns an order with what this process knows itself."""
         rank = self._settings.rank
-        spec = dataclasses.replace(self._files.resolve(order), rank=rank, peers=self._peers)
+        spec = dataclasses.replace(
+            self._files.resolve(order),
+            rank=rank,
+            peers=self._peers,
+            # Only the processes of this launch, and the master, know its token.
+            exchange_key=hmac.digest(self._settings.address.token.encode(), b"exchange", "sha256"),
+        )
         if not rank:
             return spec
         scratch = str(pathlib.Path(spec.scratch_dir, f"rank-{rank}"))

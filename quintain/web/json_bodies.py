@@ -12,7 +12,7 @@ MAX_DEPTH: Final = 64
 _LARGE_INTEGER: Final = "body: got an integer that is too large for 64 bits."
 
 
-def parse(data: bytes) -> Any:
+def parse(data: bytes | bytearray) -> Any:
     """Returns what JSON says.
 
     Numbers are finite and have at most 64 bits, texts can be stored and printed, and the depth is

@@ -7,6 +7,7 @@ to this machine gives that name as its host; a page of another site gives its ow
 such as curl give no origin, and are not refused for that.
 """
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable, Collection, MutableMapping
 from typing import Any, Final
@@ -32,8 +33,13 @@ _ALLOWED_NAME: Final = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9._-]+)(:[0-9]
 _MAX_ADDRESS_BYTES: Final = 16 * 1024
 _CHECKED_INLINE_BYTES: Final = 64 * 1024
 
+_VALUE: Final = "body_value"
+_LEAVE: Final = "leave_parsing_room"
+
 _MOST_FIELDS: Final = 100
 """Most fields of a request; none needs as many."""
+
+_BUSY: Final = (503, "Too many large requests are worked on. Try again later.")
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -118,6 +124,56 @@ class HostCheck:
         return allowed | names if port == 80 else allowed
 
 
+class ParsingRoom:
+    """Limits the bytes of bodies that are Python objects at a time; others wait in line.
+
+    As Python objects a body takes up to forty times its bytes, so that a few large ones that are
+    parsed at once can take all memory.
+    """
+
+    def __init__(self, max_bytes: int, *, patience_secs: float) -> None:
+        """Stores its settings.
+
+        Args:
+            max_bytes: Most bytes of all bodies in it; a larger body is in it alone.
+            patience_secs: For so long a body waits to come in.
+        """
+        self._max_bytes = max_bytes
+        self._patience_secs = patience_secs
+        self._num_bytes = 0
+        self._line = asyncio.Lock()
+        self._has_left = asyncio.Event()
+
+    async def enter(self, num_bytes: int) -> bool:
+        """Waits until there is room for a body, and returns whether it came in."""
+        try:
+            async with asyncio.timeout(self._patience_secs), self._line:
+                while self._num_bytes and self._num_bytes + num_bytes > self._max_bytes:
+                    self._has_left.clear()
+                    await self._has_left.wait()
+        except TimeoutError:
+            return False
+        self._num_bytes += num_bytes
+        return True
+
+    def leave(self, num_bytes: int) -> None:
+        """Makes room for others."""
+        self._num_bytes -= num_bytes
+        self._has_left.set()
+
+
+def take_json(scope: Scope) -> Any:
+    """Returns what the body of a request says that is in a `ParsingRoom`; None without a body."""
+    return scope.pop(_VALUE, None)
+
+
+def leave_room(scope: Scope) -> None:
+    """Lets another body in, because nothing is left of the value of this one."""
+    leave: Callable[[], None] | None = scope.get(_LEAVE)
+    if leave is not None:
+        leave()
+
+
 class BodyCheck:
     """Stands before an app: checks type, size and content of bodies before the app sees them."""
 
@@ -130,6 +186,7 @@ class BodyCheck:
         max_held_bytes: int,
         types: Collection[str] = (JSON,),
         is_stream: Callable[[Scope], bool] = lambda _: False,
+        room: ParsingRoom | None = None,
     ) -> None:
         """Stores its settings.
 
@@ -140,6 +197,8 @@ class BodyCheck:
             max_held_bytes: Most bytes of all bodies that are read or worked on at a time.
             types: What may be taken for JSON.
             is_stream: Whether the app reads the body of a request as it comes in, and limits it.
+            room: Where bodies are until the answer begins, or until the app calls `leave_room`. It
+                gets them by `take_json`. If None, all are let in, and the app parses them again.
         """
         self._app = app
         self._refuse = refuse
@@ -148,6 +207,7 @@ class BodyCheck:
         self._types = frozenset(types)
         self._num_held_bytes = 0
         self._is_stream = is_stream
+        self._room = room
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handles a request as ASGI has it."""
@@ -157,13 +217,44 @@ class BodyCheck:
         body = bytearray()
         try:
             problem = self._check_head(scope) or await self._read_body(scope, receive, body)
-            problem = problem or await _find_json_problem(bytes(body))
-            if problem is None:
-                await self._app(_say_json(scope), _Replay(bytes(body), receive), send)
-            else:
+            if problem is None and self._room is not None:
+                problem = await self._pass_through(self._room, scope, body, receive, send)
+            elif problem is None:
+                content = bytes(body)
+                problem = (await _parse(content))[1]
+                if problem is None:
+                    await self._app(_say_json(scope), _Replay(content, receive), send)
+            if problem is not None:
                 await self._refuse(*problem)(scope, receive, send)
         finally:
             self._num_held_bytes -= len(body)
+
+    async def _pass_through(
+        self, room: ParsingRoom, scope: Scope, body: bytearray, receive: Receive, send: Send
+    ) -> tuple[int, str] | None:
+        """Parses a body and has it answered; returns what is wrong with it."""
+        num_bytes = len(body)
+        if not await room.enter(num_bytes):
+            return _BUSY
+
+        def leave() -> None:
+            nonlocal num_bytes
+            room.leave(num_bytes)
+            num_bytes = 0
+
+        async def send_outside(message: Message) -> None:
+            leave()  # However slowly the client reads its answer.
+            await send(message)
+
+        try:
+            value, problem = await _parse(body)
+            if problem is None:
+                inner = {**_say_json(scope), _VALUE: value, _LEAVE: leave}
+                del value
+                await self._app(inner, _Replay(b"", receive), send_outside)
+            return problem
+        finally:
+            leave()
 
     def _check_head(self, scope: Scope) -> tuple[int, str] | None:
         given = ", ".join(_read(scope, b"content-type"))
@@ -187,7 +278,7 @@ class BodyCheck:
             if len(body) + len(piece) > self._find_max_bytes(scope):
                 return self._say_too_large(scope)
             if self._num_held_bytes + len(piece) > self._max_held_bytes:
-                return 503, "Too many large requests are worked on. Try again later."
+                return _BUSY
             body += piece
             self._num_held_bytes += len(piece)
             is_complete = not message.get("more_body", False)
@@ -211,24 +302,24 @@ class _Replay:
         return {"type": "http.request", "body": body, "more_body": False}
 
 
-async def _find_json_problem(body: bytes) -> tuple[int, str] | None:
+async def _parse(body: bytes | bytearray) -> tuple[Any, tuple[int, str] | None]:
+    """Returns what a body says, and what is wrong with it."""
     try:
         if len(body) <= _CHECKED_INLINE_BYTES:
-            _check_json(body)
-        else:
-            await anyio.to_thread.run_sync(_check_json, body)
+            return _read_json(body), None
+        return await anyio.to_thread.run_sync(_read_json, body), None
     except errors.DataError as error:
-        return 400, str(error)
-    return None
+        return None, (400, str(error))
 
 
-def _check_json(body: bytes) -> None:
+def _read_json(body: bytes | bytearray) -> Any:
     value = json_bodies.parse(body)
     # Apps list all fields that they do not know, which takes a minute where there are millions.
     if isinstance(value, dict) and len(value) > _MOST_FIELDS:
         raise errors.DataError(
             f"body: has {len(value):,} fields, expected at most {_MOST_FIELDS:,}."
         )
+    return value
 
 
 def _has_two_ends(scope: Scope) -> bool:

@@ -28,9 +28,15 @@ def test_a_table_shrinks_what_may_be_cut_to_the_width():
 
 
 def test_csv_is_complete_and_quotes():
-    rows = [{"a": float("nan"), "text": 'x,"y"\nz'}, {"a": None, "text": {"n": [1]}}]
+    rows = [
+        {"a": float("nan"), "text": 'x,"y"\nz'},
+        {"a": None, "text": {"n": [1]}},
+        {"a": -1, "text": "=1+1"},
+    ]
 
-    assert output.to_csv(rows, COLUMNS) == ('a_b,text\nNaN,"x,""y""\nz"\n,"{""n"": [1]}"\n')
+    assert output.to_csv(rows, COLUMNS) == (
+        'a_b,text\nNaN,"x,""y""\nz"\n,"{""n"": [1]}"\n-1,\'=1+1\n'
+    )
 
 
 @pytest.mark.parametrize(

@@ -172,6 +172,20 @@ def test_a_home_that_others_can_read_is_closed_and_that_is_said_once(tmp_path, c
     assert len(caplog.records) == 1
 
 
+@pytest.mark.parametrize("method", ["create", "close_to_others"])
+def test_a_home_that_a_link_leads_to_is_closed_like_any_other(tmp_path, caplog, method):
+    target, link = tmp_path / "target", tmp_path / "link"
+    (target / "logs").mkdir(parents=True)
+    target.chmod(0o755)
+    link.symlink_to(target)
+
+    getattr(home_lib.find_home(str(link)), method)()
+
+    assert stat.S_IMODE(target.stat().st_mode) == 0o700
+    (record,) = caplog.records
+    assert record.getMessage().startswith(f"{link} could be read by other users")
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
 def test_the_home_of_another_user_is_refused(home):
     os.chown(home.path, 65534, 65534)

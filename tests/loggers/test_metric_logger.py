@@ -21,6 +21,16 @@ def test_csv_has_a_column_for_each_metric_and_a_row_for_each_step(run, make_poin
     }
 
 
+def test_csv_has_a_column_with_a_name_that_no_spreadsheet_takes_for_a_formula(run):
+    built = csv_logger.CsvLogger()
+    built.open(run, "")
+    for step in (1, 2):
+        built.log([metric_logger.Point("training", step, 7.0, {"-loss": -0.5})])
+
+    text = pathlib.Path(run.directory, "training.csv").read_text()
+    assert text == "step,time,'-loss\n1,7.0,-0.5\n2,7.0,-0.5\n"
+
+
 @pytest.mark.parametrize(
     ("config", "message"),
     [

@@ -160,6 +160,10 @@ def test_exported_configs_are_read_as_they_are():
         ("max_restrats: null", r"Did you mean 'max_restarts'"),
         ("entrypoint: python3 train.py --x", r"entrypoint: got 'python3 train.py --x', a command"),
         ("entrypoint: [python3, a.py]", r"entrypoint: got \['python3', 'a.py'\], a command"),
+        (
+            "entrypoint: {script: a.py}",
+            r"'a.py'}, a script; expected .* as a class: a `KerasTrial`",
+        ),
         ("checkpoint_storage: {type: hdfs}", r"type: got 'hdfs', expected 'fsspec'"),
         ("log_policies: [{pattern: '('}]", r"log_policies\[0\]\.pattern: got '\('"),
         ("log_policies: [{pattern: a, action: retry}]", r"log_policies\[0\]\.action: got 'retry'"),

@@ -44,6 +44,17 @@ def test_a_copy_leaves_out_what_is_ignored(source, tmp_path):
     assert model_files.list_files(source, LIMITS).left_out == ["data/"]
 
 
+def test_virtual_environments_and_packages_are_left_out_unless_they_are_taken_back(
+    source, tmp_path
+):
+    write(source, "env/pyvenv.cfg", "env/lib/a.py", "node_modules/a.js", ".hg/a", "pkg/.git/a")
+
+    assert copied(source, tmp_path / "copy") == ["model_def.py", "pkg/a.py"]
+    assert sorted(model_files.list_files(source, LIMITS).left_out) == ["env/", "node_modules/"]
+    (source / ".quintainignore").write_text("!env/\n")
+    assert "env/lib/a.py" in copied(source, tmp_path / "again")
+
+
 def test_what_git_ignores_is_left_out_unless_our_own_file_takes_it_back(source, tmp_path):
     write(source, "a.log", "b.log", "pkg/c.txt", "pkg/deep/d.txt", "d.txt", "built/e")
     (source / ".gitignore").write_text("*.log\nbuilt/\n")

@@ -1,3 +1,6 @@
+import hmac
+import pathlib
+import pickle
 import threading
 
 import pytest
@@ -31,7 +34,7 @@ def call_all(call):
     exchange, found = Exchange(3), {}
 
     def run(rank):
-        context = distributed_context.DistributedContext(rank, NODES)
+        context = distributed_context.DistributedContext(rank, NODES, key=b"secret")
         context.connect(exchange.connect(rank))
         found[rank] = call(context)
 
@@ -70,6 +73,44 @@ def test_each_process_knows_its_place():
 )
 def test_processes_tell_each_other(method, found):
     assert call_all(lambda context: getattr(context, method)(f"r{context.rank}")) == found
+
+
+class Payload:
+    """Runs code when it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return pathlib.Path.touch, (self.path,)
+
+
+def test_no_code_of_somebody_else_is_run(tmp_path):
+    foreign = pickle.dumps(Payload(tmp_path / "ran"))
+    context = distributed_context.DistributedContext(0, NODES, key=b"secret")
+    forged = hmac.digest(b"guess", b"1/1/" + foreign, "sha256") + foreign
+
+    for sent in (foreign, forged, b""):
+        context.connect(lambda own, sent=sent: [own, sent, own])
+        with pytest.raises(errors.ClusterError, match="process 1 of this trial is not from it"):
+            context.allgather("mine")
+
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_message_counts_once_and_in_the_name_of_its_process_only():
+    first, second = (
+        distributed_context.DistributedContext(rank, ["a"] * 2, key=b"secret") for rank in (0, 1)
+    )
+    sent = []
+    second.connect(lambda own: sent.append(own) or [own, own])
+    with pytest.raises(errors.ClusterError, match="name of process 0"):
+        second.allgather("b")
+    first.connect(lambda own: [own, sent[0]])
+
+    assert first.allgather("a") == ["a", "b"]
+    with pytest.raises(errors.ClusterError, match="name of process 1"):
+        first.allgather("a")
 
 
 def test_processes_that_are_not_connected_say_so():

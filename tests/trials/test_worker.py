@@ -204,6 +204,21 @@ def test_a_fresh_process_reads_its_token_from_a_pipe_once(start_master, monkeypa
     assert handed_tokens.read({handed_tokens.DESCRIPTOR: "none"}) == ""
 
 
+def test_processes_of_a_launch_have_a_key_of_their_own_that_does_not_tell_its_token(
+    start_master, make_source
+):
+    master = start_master()
+    tokens = {"first": "7/7-1/a", "same": "7/7-1/a", "other": "7/7-2/b"}
+    specs = {
+        name: make_source(master, QUINTAIN_TOKEN=token).start() for name, token in tokens.items()
+    }
+
+    keys = {name: spec.exchange_key for name, spec in specs.items()}
+    assert keys["first"] == keys["same"] != keys["other"]
+    assert len(keys["first"]) == 32
+    assert repr(keys["first"]) not in repr(specs["first"])
+
+
 def test_a_master_that_does_not_know_the_token_has_no_use_for_the_trial(start_master, make_source):
     master = start_master(TRAIN)
     master.refusals = [(401, "UnauthorizedError")]

@@ -23,6 +23,7 @@ from quintain.cli.experiment import endings
 from quintain.client import calls as calls_lib
 from quintain.client import home as home_lib
 from quintain.records import experiment as experiment_lib
+from quintain.records import states
 from quintain.terminal import screens
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -217,7 +218,11 @@ class _Foreground:
                     break
                 interrupts.clear()
             self._leave(experiment.id, interrupts, commands)
-            return 128 + interrupts.number, self._calls.get_experiment(experiment.id)
+            experiment = self._calls.get_experiment(experiment.id)
+            if not experiment.state.is_terminal:
+                return 128 + interrupts.number, experiment
+            last = snapshot_lib.Follower(self._calls, experiment.id).take()
+            return self._finish(last), last.experiment
 
     def watch(self, experiment_id: int) -> int:
         """Shows an experiment that goes on whatever happens here, and returns the exit code."""
@@ -305,11 +310,18 @@ class _Foreground:
             signal.signal(signal.SIGINT, former)
 
     def _leave(self, experiment_id: int, interrupts: Interrupts, commands: "Commands") -> None:
-        """Pauses the experiment and waits until its processes have ended, or quits at once."""
+        """Pauses the experiment and waits until its processes have ended, or quits at once.
+
+        It may have ended, or be about to, before the question was answered.
+        """
         interrupts.clear()
-        state = commands.apply(experiment_id, "pause").state
+        try:
+            state = commands.apply(experiment_id, "pause").state
+        except errors.StateError:
+            state = self._calls.get_experiment(experiment_id).state
+            if state is states.ExperimentState.ACTIVE:
+                raise
         if state.is_terminal:
-            click.echo(f"Experiment {experiment_id} is {state.value}.", err=True)
             return
         if not self.quits_now:
             click.echo(
@@ -320,23 +332,20 @@ class _Foreground:
             self.quits_now = not self._wait_until_idle(experiment_id, interrupts)
         if self.quits_now and self._is_embedded:
             click.echo("Quitting; work since the last checkpoints is lost.", err=True)
-        state = self._calls.get_experiment(experiment_id).state
-        if state.is_terminal:
-            # What its trials were at was the last of it.
-            click.echo(f"Experiment {experiment_id} is {state.value}.", err=True)
-            return
-        click.echo(
-            f"Experiment {experiment_id} is paused. To go on:\n"
-            f"  quintain experiment activate {experiment_id}",
-            err=True,
-        )
+        if not self._calls.get_experiment(experiment_id).state.is_terminal:
+            click.echo(
+                f"Experiment {experiment_id} is paused. To go on:\n"
+                f"  quintain experiment activate {experiment_id}",
+                err=True,
+            )
 
     def _wait_until_idle(self, experiment_id: int, interrupts: Interrupts) -> bool:
-        """Returns whether no process of the experiment runs any more, before another signal."""
+        """Returns whether it has ended, or no process of it runs, before another signal."""
         follower = snapshot_lib.Follower(self._calls, experiment_id)
         while True:
             snapshot = follower.take()
-            if snapshot.experiment.state.is_terminal or not snapshot.running:
+            state = snapshot.experiment.state
+            if state.is_terminal or not (state.is_stopping or snapshot.running):
                 return True
             if interrupts.event.wait(_POLL_SECS / 2):
                 if not interrupts.is_hung_up:

@@ -1,6 +1,5 @@
 """Tables as files: CSV, lines of JSON, Parquet."""
 
-import csv
 import importlib
 import itertools
 import json
@@ -8,7 +7,7 @@ import pathlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from quintain import errors
+from quintain import csv_files, errors
 from quintain.records import codec
 
 Columns = Mapping[str, type] | Sequence[str]
@@ -43,14 +42,7 @@ def write(path: pathlib.Path, kind: str, rows: Rows, columns: Columns) -> int:
 
 def _write_csv(path: pathlib.Path, rows: Rows, columns: Columns) -> int:
     with path.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(columns)
-        lines = (writer.writerow([_to_cell(row[name]) for name in columns]) for row in rows)
-        return sum(1 for _ in lines)
-
-
-def _to_cell(value: Any) -> Any:
-    return value if value is None or isinstance(value, int | float | str) else json.dumps(value)
+        return csv_files.write(file, columns, ([row[name] for name in columns] for row in rows))
 
 
 def _write_jsonl(path: pathlib.Path, rows: Rows, columns: Columns) -> int:

@@ -4,8 +4,8 @@ import asyncio
 import contextlib
 import dataclasses
 import logging
-from collections.abc import AsyncIterator, Collection
-from typing import Annotated, Any, Final
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from typing import Any, Final
 
 import fastapi
 from fastapi import responses
@@ -32,7 +32,6 @@ MAX_BODY_BYTES: Final = 8 * 2**20
 _MAX_HELD_BYTES: Final = 64 * 2**20
 """Most bytes of all requests that are read or answered at a time."""
 
-_Body = Annotated[Any, fastapi.Body()]
 
 _logger = logging.getLogger(__name__)
 
@@ -93,6 +92,7 @@ def build_app(
         find_max_bytes=lambda _: MAX_BODY_BYTES,
         max_held_bytes=_MAX_HELD_BYTES,
         types=(request_checks.JSON, request_checks.FORM, request_checks.UNNAMED),
+        room=request_checks.ParsingRoom(MAX_BODY_BYTES, patience_secs=timeout_secs),
     )
     app.add_middleware(request_checks.HostCheck, refuse=_refuse, hosts=hosts)
     app.add_middleware(cut_requests.CutRequests, refuse=_refuse)
@@ -106,19 +106,27 @@ def build_app(
         hint = request_bodies.show_example("texts", model.example)
 
         @app.post(model.path, openapi_extra=_describe_body(model, "texts"))
-        async def run(request: fastapi.Request, body: _Body = None) -> dict[str, Any]:
+        async def run(request: fastapi.Request) -> dict[str, Any]:
             """Answers texts, in their order."""
-            texts = request_bodies.read_list(body, "texts", hint)
+            texts = await answers.check(
+                request, lambda body: request_bodies.read_list(body, "texts", hint)
+            )
             return {model.result: await answers.answer(texts, request)}
 
     rows_hint = request_bodies.show_example("instances", model.example)
     columns = _describe_body(model, "instances", inputs={}, signature_name={})
 
     @app.post("/v1/models/default:predict", openapi_extra=columns)
-    async def predict(request: fastapi.Request, body: _Body = None) -> dict[str, Any]:
+    async def predict(request: fastapi.Request) -> dict[str, Any]:
         """Answers instances in the words of TensorFlow Serving."""
-        given, is_in_columns = request_bodies.read_instances(body, rows_hint)
-        found = await answers.answer(given, request)
+        is_in_columns = False
+
+        def read(body: Any) -> list[Any]:
+            nonlocal is_in_columns
+            rows, is_in_columns = request_bodies.read_instances(body, rows_hint)
+            return rows
+
+        found = await answers.answer(await answers.check(request, read), request)
         if is_in_columns:
             return {"outputs": column_format.to_columns(found)}
         return {"predictions": found}
@@ -163,8 +171,16 @@ class _Answers:
     max_queue: int
     timeout_secs: float
 
-    async def answer(self, given: list[Any], request: fastapi.Request) -> list[Any]:
-        """Returns the result of each instance."""
+    async def check(
+        self, request: fastapi.Request, read: Callable[[Any], list[Any]]
+    ) -> Sequence[Any]:
+        """Returns the instances of a request as the model takes them, which is all that stays.
+
+        Args:
+            request: The request.
+            read: Returns the instances of what its body says.
+        """
+        given = read(request_checks.take_json(request.scope))
         if len(given) > self.max_queue:
             raise fastapi.HTTPException(
                 413,
@@ -172,6 +188,11 @@ class _Answers:
                 "request.",
             )
         checked = await asyncio.to_thread(self.model.check, given)
+        request_checks.leave_room(request.scope)
+        return checked
+
+    async def answer(self, checked: Sequence[Any], request: fastapi.Request) -> list[Any]:
+        """Returns the result of each instance."""
         try:
             results = self.batcher.submit(checked, self.timeout_secs)
         except batching.QueueFullError as error:

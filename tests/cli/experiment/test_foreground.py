@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from quintain import told_again
+from quintain import errors, told_again
 from quintain.cli import standard_streams
 from quintain.cli.experiment import foreground
 from quintain.records import experiment, master_status, states
@@ -118,12 +118,42 @@ def test_a_signal_pauses_waits_for_the_trials_and_says_how_to_go_on(
     assert stderr.endswith("To go on:\n  quintain experiment activate 4\n")
 
 
-def test_an_experiment_that_ends_while_it_is_paused_is_not_called_paused(calls_fake, capsys):
+def test_the_result_of_an_experiment_that_ends_while_it_is_paused_is_shown(calls_fake, capsys):
     search = Search(calls_fake, "ACTIVE", press, lambda: None)
     search.looks.append(lambda: (search.end_processes(), search.set_state("ERROR")))
 
-    run(calls_fake)
-    assert capsys.readouterr().err.endswith("Experiment 4 is ERROR.\n")
+    assert run(calls_fake) == (1, "ERROR", False)
+    assert "Experiment 4 is ERROR: why" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("state", "looks", "expected"),
+    [
+        ("COMPLETED", [], (0, "COMPLETED", False)),
+        ("STOPPING_CANCELED", [lambda: None, "CANCELED"], (3, "CANCELED", False)),
+    ],
+)
+def test_the_result_of_an_experiment_that_ends_before_the_question_is_answered_is_shown(
+    calls_fake, capsys, monkeypatch, state, looks, expected
+):
+    search = Search(calls_fake, "ACTIVE", press, *looks)
+    monkeypatch.setattr(foreground, "_has_terminal", lambda: True)
+
+    def answer(_):
+        search.end_processes()
+        search.set_state(state)
+        return ""
+
+    def refuse(experiment_id, command):
+        raise errors.StateError(f"Experiment {experiment_id} can't be asked to {command}.")
+
+    monkeypatch.setattr("click.termui.visible_prompt_func", answer)
+    monkeypatch.setattr(calls_fake, "apply", refuse)
+
+    assert run(calls_fake) == expected
+    captured = capsys.readouterr()
+    assert f"Experiment 4 is {expected[1]}" in captured.out
+    assert "is paused" not in captured.err
 
 
 def test_a_second_signal_quits_at_once(calls_fake, capsys, monkeypatch):
