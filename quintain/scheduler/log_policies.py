@@ -4,12 +4,10 @@ A line of the log is looked at when it comes; what it means counts when the tria
 then its log is complete.
 """
 
-import functools
-import re
 from collections.abc import Iterable
 from typing import Any, Final
 
-from quintain.records import experiment_sections, log, workload
+from quintain.records import experiment_sections, line_pattern, log, workload
 from quintain.scheduler import core as core_lib
 from quintain.scheduler import entries
 from quintain.scheduler import nodes as nodes_lib
@@ -69,8 +67,5 @@ def _find_matches(entry: entries.Entry, text: str) -> set[int]:
     return {
         index
         for index, policy in enumerate(entry.config.log_policies)
-        if any(_compile(policy.pattern).search(line) for line in text.splitlines())
+        if any(map(line_pattern.get(policy.pattern).is_in, text.splitlines()))
     }
-
-
-_compile = functools.lru_cache(re.compile)

@@ -70,3 +70,12 @@ def test_other_failures_are_tried_again(fail, lines):
 
     assert (found.state, found.restarts, slots) == (states.TrialState.ACTIVE, 1, [0])
     assert ("Its log says: 'ECC'." in found.reason) == (lines == ["ECC"])
+
+
+@pytest.mark.timeout(20)
+def test_a_pattern_that_backtracks_does_not_hold_the_master(fail):
+    policies = [{"pattern": "^(a+)+$", "action": "cancel_retries"}]
+
+    found, slots = fail(policies, ["a" * 60 + "!"], is_reported=True)
+
+    assert (found.state, found.restarts, slots) == (states.TrialState.ACTIVE, 1, [0])
