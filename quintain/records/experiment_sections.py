@@ -203,7 +203,7 @@ class AlertConfig(base_config.Config):
 
     command: str | None = None
     """Command for `sh`. It is given what happened as JSON on its standard input, and as variables
-    such as `QUINTAIN_EXPERIMENT_STATE`."""
+    such as `QUINTAIN_EXPERIMENT_STATE`; of the master's variables it gets few, and no secrets."""
 
     webhook: str | None = None
     """Address (`https://...`) that is sent the same JSON by POST."""
