@@ -34,6 +34,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 _MAX_SHOWN: Final = 200
+_MAX_COMPARED: Final = 5_000
 
 
 class QuintainError(Exception):
@@ -255,14 +256,14 @@ def cut(text: str) -> str:
 
 
 def enumerate_some(names: Sequence[str], most: int = 20) -> str:
-    """Returns names with commas between, and how many are left out of long lists.
+    """Returns names with commas between, each cut, and how many are left out of long lists.
 
     Example:
         >>> enumerate_some(["a", "b", "c"], most=2)
         'a, b and 1 more'
     """
     rest = len(names) - most
-    return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
+    return ", ".join(map(cut, names[:most])) + (f" and {rest} more" if rest > 0 else "")
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
@@ -272,7 +273,8 @@ def suggest(name: str, known: Iterable[str]) -> str:
         >>> suggest("tran_steps", ["train_steps", "steps_per_loop"])
         " Did you mean 'train_steps'?"
     """
-    if len(name) > _MAX_SHOWN:
+    candidates = sorted(set(known))
+    if len(name) > _MAX_SHOWN or len(candidates) > _MAX_COMPARED:  # It would take seconds.
         return ""
-    nearest = difflib.get_close_matches(name, sorted(set(known)), n=1, cutoff=0.55)
+    nearest = difflib.get_close_matches(name, candidates, n=1, cutoff=0.55)
     return f" Did you mean {str(nearest[0])!r}?" if nearest else ""

@@ -69,3 +69,8 @@ def test_an_error_survives_a_process_border():
 def test_a_name_that_is_near_nothing_gets_no_suggestion():
     assert errors.suggest("xyz", ["train_steps"]) == ""
     assert errors.suggest("x", []) == ""
+    assert errors.suggest("1x", map(str, range(10_000))) == ""  # It would take seconds.
+
+
+def test_long_names_are_cut_where_they_are_enumerated():
+    assert len(errors.enumerate_some(["x" * 10**6, "y"])) < 300

@@ -9,6 +9,7 @@ from annotated_types import Ge, Gt, Le, Lt
 
 from quintain import errors
 from quintain.config import base_config
+from quintain.records import line_pattern
 
 Count = Annotated[int, Ge(0)]
 PositiveCount = Annotated[int, Gt(0)]
@@ -151,7 +152,7 @@ class LogPolicyConfig(base_config.Config):
     """What a match is called in the reason for which a trial failed; None takes the pattern."""
 
     pattern: str = ""
-    """Regular expression, searched for in each line that the trial writes."""
+    """Regular expression of RE2, searched for in each line that the trial writes."""
 
     action: Literal["cancel_retries", "exclude_node"] | None = None
     """`cancel_retries`: a trial that failed is not started again. `exclude_node`: it is started
@@ -159,13 +160,13 @@ class LogPolicyConfig(base_config.Config):
     on; where there are no others, it is not. None only names the match."""
 
     def check(self) -> Iterator[tuple[str, str]]:
-        """Yields a pattern that is missing or no regular expression."""
+        """Yields a pattern that is missing, or that `LinePattern` refuses."""
         if not self.pattern:
             yield "pattern", "missing, expected a regular expression."
         try:
-            re.compile(self.pattern)
-        except re.error as error:
-            yield "pattern", f"got {errors.show(self.pattern)}: {error}."
+            line_pattern.get(self.pattern)
+        except errors.ConfigError as error:
+            yield "pattern", str(error)
 
 
 @dataclasses.dataclass
@@ -202,7 +203,7 @@ class AlertConfig(base_config.Config):
 
     command: str | None = None
     """Command for `sh`. It is given what happened as JSON on its standard input, and as variables
-    such as `QUINTAIN_EXPERIMENT_STATE`."""
+    such as `QUINTAIN_EXPERIMENT_STATE`; of the master's variables it gets few, and no secrets."""
 
     webhook: str | None = None
     """Address (`https://...`) that is sent the same JSON by POST."""

@@ -22,6 +22,11 @@ Share = Annotated[float, Ge(0), Le(1)]
 
 MAX_BUDGET_STEPS: Final = 50_000
 MAX_SIMPLE_TRIALS: Final = 2_000
+MAX_POPULATION: Final = 10_000
+"""Trials that are created at once; the master does nothing else meanwhile."""
+
+MAX_MODELLED_TRIALS: Final = 10_000
+"""Trials that a model of all of them may propose: the time for each grows with their number."""
 
 
 @searcher_base.searcher("single", "random_search:build_single")
@@ -232,7 +237,7 @@ class PbtConfig(SearcherConfig):
 
     REQUIRED: ClassVar[tuple[str, ...]] = ("population_size", "num_rounds", "length_per_round")
 
-    population_size: Trials = 0
+    population_size: Annotated[int, Ge(0), Le(MAX_POPULATION)] = 0
     """Trials at a time."""
 
     num_rounds: Trials = 0
@@ -256,6 +261,9 @@ class PbtConfig(SearcherConfig):
 @dataclasses.dataclass
 class TpeConfig(RandomConfig):
     """Bayesian search by a tree of Parzen estimators."""
+
+    max_trials: Annotated[int, Ge(0), Le(MAX_MODELLED_TRIALS)] = 0
+    """Trials in all."""
 
     num_startup_trials: Trials = 10
     """Trials drawn at random before the estimators are used."""
@@ -283,6 +291,9 @@ class ObjectiveConfig(base_config.Config):
 class MultiObjectiveConfig(RandomConfig):
     """Bayesian or evolutionary search for the Pareto front of several metrics."""
 
+    max_trials: Annotated[int, Ge(0), Le(MAX_MODELLED_TRIALS)] = 0
+    """Trials in all."""
+
     further_objectives: list[ObjectiveConfig] = dataclasses.field(default_factory=list)
     """What decides besides `metric`."""
 
@@ -292,7 +303,7 @@ class MultiObjectiveConfig(RandomConfig):
     num_startup_trials: Trials = 10
     """Trials drawn at random before the estimators of `tpe` are used."""
 
-    population_size: Annotated[int, Ge(2), Le(10**4)] = 50
+    population_size: Annotated[int, Ge(2), Le(MAX_POPULATION)] = 50
     """Trials of a generation of `nsga2`."""
 
     def check(self) -> Iterator[tuple[str, str]]:

@@ -42,9 +42,12 @@ MAX_DEPTH: Final = 50
 Columns = Mapping[str, Sequence[Any]]
 """Values of all trials by `trial_names.find`'s names; None where there is none."""
 
+_NUMBER: Final = r"[+-]?(?:[0-9]++\.?[0-9]*+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?+"
+"""Possessive: a long row of digits that is no number is not tried again digit by digit."""
+
 _TOKEN: Final = re.compile(
-    r"""\s*(?:
-      (?P<number>[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![\w./:+-]))
+    rf"""\s*(?:
+      (?P<number>{_NUMBER}(?![\w./:+-]))
     | (?P<text>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')
     | (?P<name>`[^`]+`)
     | (?P<sign><=|>=|==|!=|&&|\|\||[<>=!~(),])
@@ -319,9 +322,7 @@ class _Literal:
 def _to_literal(text: str) -> _Literal:
     lowered = text.lower()
     number = _NUMBERS.get(lowered)
-    if number is None and re.fullmatch(
-        r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?", lowered
-    ):
+    if number is None and re.fullmatch(_NUMBER, lowered):
         number = float(lowered)
     return _Literal(lowered, number)
 

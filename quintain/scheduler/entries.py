@@ -105,6 +105,9 @@ class Entry:
     num_timed_batches: float = 0.0
     """Batches that they trained then, where older ones count less."""
 
+    has_slow_policies: bool = False
+    """Whether its log policies took so long that lines are not looked at any more."""
+
     told_lack: str = ""
     """What its log said last of needs that no machine satisfies."""
 

@@ -4,28 +4,54 @@ A line of the log is looked at when it comes; what it means counts when the tria
 then its log is complete.
 """
 
-import functools
-import re
+import collections
+import time
 from collections.abc import Iterable
 from typing import Any, Final
 
-from quintain.records import experiment_sections, log, workload
+from quintain.records import experiment_sections, line_pattern, log, workload
 from quintain.scheduler import core as core_lib
 from quintain.scheduler import entries
 from quintain.scheduler import nodes as nodes_lib
+
+MOST_SLOW_SECS: Final = 5.0
+"""Seconds of a processor that slow lines of an experiment may take at a time."""
+
+QUICK_SECS: Final = 0.002
+"""Seconds that a line may take before it is slow; most take some microseconds."""
 
 _FAILURES: Final = (workload.ExitedReason.ERRORED, workload.ExitedReason.ERRORED_AT_START)
 
 
 def note_lines(core: core_lib.Core, lines: Iterable[log.LogRow]) -> None:
-    """Looks for the patterns of log policies in new lines of trials that run."""
+    """Looks for the patterns of log policies in new lines of trials that run.
+
+    The time for a line is bounded, but not that for many: an experiment ends by which the master
+    would do nothing else for long.
+    """
+    slow_secs: dict[int, float] = collections.defaultdict(float)
     for line in lines:
         live = core.runs.get(line.trial_id)
         entry = core.entries.get(live.record.experiment_id) if live is not None else None
-        if live is None or entry is None:
+        if live is None or entry is None or entry.has_slow_policies:
             continue
+        begin = time.thread_time()
         if found := _find_matches(entry, line.text):
             live.matched_policies |= found
+        slow_secs[entry.id] += max(time.thread_time() - begin - QUICK_SECS, 0.0)
+        if slow_secs[entry.id] > MOST_SLOW_SECS:
+            entry.has_slow_policies = True
+            _end(core, entry)
+
+
+def _end(core: core_lib.Core, entry: entries.Entry) -> None:
+    if not entry.machine.state.is_stopping:
+        reason = (
+            f"log_policies: to search lines for the patterns took more than {MOST_SLOW_SECS:g} s. "
+            "Write simpler ones, without long repetitions."
+        )
+        with core.containing(entry.id, "when its log policies were too slow"):
+            core.apply(entry, {"kind": "fatal", "reason": reason})
 
 
 def decide(
@@ -69,8 +95,5 @@ def _find_matches(entry: entries.Entry, text: str) -> set[int]:
     return {
         index
         for index, policy in enumerate(entry.config.log_policies)
-        if any(_compile(policy.pattern).search(line) for line in text.splitlines())
+        if any(map(line_pattern.get(policy.pattern).is_in, text.splitlines()))
     }
-
-
-_compile = functools.lru_cache(re.compile)

@@ -16,10 +16,12 @@ import posixpath
 import shutil
 import stat
 import uuid
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
 
 import pathspec
+import re2
+from pathspec.patterns.gitignore import spec as gitignore
 
 from quintain import changing_files, errors
 from quintain.records import experiment_sections, source_folders
@@ -32,13 +34,55 @@ IGNORE_FILES: Final = (".quintainignore", ".detignore", ".pedlignore")
 """Files that say what is left out, in the syntax of `.gitignore`; the first one found counts."""
 
 _GIT_FILE: Final = ".gitignore"
-_BACKEND: Final = "simple"
-"""The only one of pathspec's that takes names that are no UTF-8."""
+_NOT_UTF8: Final = {0xDC00 + byte: 0x100000 + byte for byte in range(0x80, 0x100)}
+"""Bytes that are no UTF-8, as Python's names of files have them, as RE2 takes them."""
 
-_NONE: Final = pathspec.GitIgnoreSpec.from_lines((), backend=_BACKEND)
+_OPTIONS: Final = re2.Options()
+_OPTIONS.log_errors = False
+_OPTIONS.max_mem = 2**20
+
 _NUM_NAMED: Final = 3
 _PIECE_BYTES: Final = 2**20
 _STAGING: Final = ".incomplete"
+
+
+class _Pattern(gitignore.GitIgnoreSpecPattern):
+    """A line of an ignore file, matched by RE2.
+
+    Python's engine backtracks: `*a*a*a*a*a*b` could take years for a long name, and the master with
+    it.
+    """
+
+    def __init__(self, line: Any, include: bool | None = None) -> None:
+        super().__init__(line, include)
+        if self.regex is not None:
+            try:
+                self.regex = re2.compile(self.regex.pattern, _OPTIONS)
+            except re2.error as error:
+                raise ValueError(f"{errors.show(line)} is too large for a pattern.") from error
+
+
+class _Spec:
+    """The patterns of an ignore file.
+
+    Args:
+        lines: The patterns.
+
+    Raises:
+        ValueError: If one is malformed or too large.
+    """
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        texts = [line.translate(_NOT_UTF8) for line in lines]
+        # Not the backend "re2", a set of all patterns: 2,000 are too many for its memory.
+        self._spec = pathspec.GitIgnoreSpec.from_lines(texts, _Pattern, backend="simple")
+
+    def check(self, path: str) -> bool | None:
+        """Returns whether a path is left out, or None if no pattern says so or not."""
+        return self._spec.check_file(path.translate(_NOT_UTF8)).include
+
+
+_NONE: Final = _Spec(())
 
 
 @dataclasses.dataclass
@@ -68,7 +112,7 @@ class Listing:
 class _Patterns:
     """Patterns of one ignore file."""
 
-    spec: pathspec.GitIgnoreSpec
+    spec: _Spec
     """The patterns."""
 
     base: str = ""
@@ -79,7 +123,7 @@ class _Patterns:
 
     def check(self, path: str) -> bool | None:
         """Returns whether a path is left out, or None if the file does not say."""
-        return self.spec.check_file(self.prefix + path.removeprefix(self.base)).include
+        return self.spec.check(self.prefix + path.removeprefix(self.base))
 
 
 class _Rules:
@@ -267,7 +311,7 @@ def _find_rules(source: pathlib.Path) -> _Rules:
     for up in reversed(chain[1 : chain.index(root) + 1]):
         prefix = f"{directory.relative_to(up).as_posix()}/"
         patterns = _read_patterns(up / _GIT_FILE, "")
-        if patterns is not None and not patterns.spec.match_file(prefix):
+        if patterns is not None and not patterns.spec.check(prefix):
             git.append(_Patterns(patterns.spec, prefix=prefix))
     return _Rules(own, tuple(git))
 
@@ -279,7 +323,7 @@ def _read_patterns(file: pathlib.Path, base: str) -> _Patterns | None:
     with _explaining(file):
         lines = file.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     try:
-        return _Patterns(pathspec.GitIgnoreSpec.from_lines(lines, backend=_BACKEND), base)
+        return _Patterns(_Spec(lines), base)
     except ValueError as error:
         raise errors.ConfigError(f"{file}: {error}") from error
 

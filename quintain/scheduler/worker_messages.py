@@ -24,6 +24,9 @@ LATEST_SECS: Final = 253_402_300_799.0
 MOST_TEXT: Final = 100_000
 """Characters of a message that are kept."""
 
+MOST_METRICS: Final = 10_000
+"""Metrics of a result: the master keeps a curve of each, and does nothing else meanwhile."""
+
 _MOST_PID: Final = 2**31 - 1
 _MOST_NAME: Final = 300
 _MOST_PORT: Final = 65535
@@ -94,6 +97,13 @@ def check_result(trial_id: int, result: workload.WorkloadResult) -> None:
     _check_count("num_inputs", result.num_inputs)
     _check_time("start_time", result.start_time)
     _check_time("end_time", result.end_time)
+    for metrics in (result.metrics, *result.batch_metrics):
+        if len(metrics) > MOST_METRICS:
+            raise errors.MessageError(
+                f"metrics: got {len(metrics):,}, expected at most {MOST_METRICS:,}."
+            )
+        for name in metrics:
+            _check_name("metrics: a name", name)
     if result.checkpoint is not None:
         if not deletions.is_plain_name(result.checkpoint.uuid):
             raise errors.MessageError(

@@ -95,7 +95,7 @@ def find_metric(
 ) -> tuple[float, str]:
     """Returns a metric that decides, and what is wrong with it, or an empty text."""
     if name not in metrics:
-        known = ", ".join(sorted(metrics)) or "no metrics"
+        known = errors.enumerate_some(sorted(metrics)) or "no metrics"
         return math.nan, (
             f"{field}: got {name!r}, but the validation gave {known}."
             f"{errors.suggest(name, metrics)}"
@@ -103,7 +103,7 @@ def find_metric(
     try:
         return codec.from_plain(float, metrics[name]), ""
     except (TypeError, ValueError, KeyError, OverflowError):
-        return math.nan, f"{field}: {name!r} is {metrics[name]!r}, expected one number."
+        return math.nan, f"{field}: {name!r} is {errors.show(metrics[name])}, expected one number."
 
 
 def write(

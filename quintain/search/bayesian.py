@@ -95,7 +95,7 @@ class BayesianSearch(base_search.SearchMethod):
 
     @override
     def start(self) -> list[base_search.Operation]:
-        count = min(self.max_concurrent_trials, self.max_trials)
+        count = min(self._limit, self.max_trials)
         return [operation for _ in range(count) for operation in self._create_next()]
 
     @property
@@ -145,10 +145,7 @@ class BayesianSearch(base_search.SearchMethod):
     def extend(self, max_trials: int) -> list[base_search.Operation]:
         self.max_trials = max_trials
         operations: list[base_search.Operation] = []
-        while (
-            self._num_created < max_trials
-            and self._num_created - self._num_ended < self.max_concurrent_trials
-        ):
+        while self._num_created < max_trials and self._num_created - self._num_ended < self._limit:
             operations += self._create_next()
         return operations
 
@@ -160,6 +157,11 @@ class BayesianSearch(base_search.SearchMethod):
     def left(self) -> float:
         num_trials = self.max_trials - self._num_without_result
         return rungs.left_by_stopping(self._rungs, num_trials, self._divisor)
+
+    @property
+    def _limit(self) -> int:
+        """Trials at once."""
+        return int(min(self.max_concurrent_trials, self.most_ready))
 
     def _create_next(self) -> list[base_search.Operation]:
         if self._num_created >= self.max_trials:

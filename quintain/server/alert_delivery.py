@@ -1,25 +1,48 @@
-"""Tells somebody that an experiment has ended: by a command, or by a request to an address."""
+"""Delivers an alert: runs a command, or has a request sent to an address.
 
+Both happen in a process of their own, with one deadline for all of it. Nothing else is waited for:
+neither for what that process has started, nor for its pipes, which others may keep open.
+"""
+
+import contextlib
 import json
 import os
-import pathlib
+import selectors
 import signal
 import subprocess
-from collections.abc import Mapping
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import urllib3
 
 from quintain.client import home as home_lib
 from quintain.records import experiment_sections
+from quintain.server import alert_request, own_commands
+from quintain.terminal import printable
 
 TIMEOUT_SECS: Final = 30.0
-"""Longest time that a command or an answer may take."""
+"""Longest time that a command or a request may take."""
 
-_SHOWN_BYTES: Final = 500
+PASSED: Final = frozenset({
+    "HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "SSL_CERT_DIR", "SSL_CERT_FILE",
+    "TMPDIR", "TZ", "USER",
+    "ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY",
+    "all_proxy", "https_proxy", "http_proxy", "no_proxy",
+})  # fmt: skip
+"""Variables of the master that commands get; those beside may hold secrets."""
+
+PASSED_PREFIXES: Final = ("LC_", "QUINTAIN_ALERT_")
+"""Beginnings of the names of further ones: the second is for what is meant for commands."""
+
+_KEPT_BYTES: Final = 4096
+_READ_BYTES: Final = 2**16
+_POLL_SECS: Final = 0.1
+_KILL_SECS: Final = 1.0
 _MAX_VARIABLE: Final = 10_000
-_TRY_AGAIN: Final = frozenset({408, 425, 429})
-_NEVER_AGAIN: Final = range(400, 500)
 
 
 class DeliveryError(Exception):
@@ -38,8 +61,9 @@ class DeliveryError(Exception):
 def deliver(
     alert: experiment_sections.AlertConfig,
     report: Mapping[str, Any],
-    directory: pathlib.Path,
+    home: home_lib.Home,
     *,
+    give_up: threading.Event,
     timeout_secs: float = TIMEOUT_SECS,
 ) -> None:
     """Tells somebody once.
@@ -47,17 +71,47 @@ def deliver(
     Args:
         alert: Whom.
         report: What happened, as plain data.
-        directory: The home directory, in which a command runs.
+        home: The home directory, in which a command runs.
+        give_up: Ends it at once when set.
         timeout_secs: Longest time that it may take.
 
     Raises:
         DeliveryError: If it failed.
     """
-    body = json.dumps(report, allow_nan=False).encode()
     if alert.command is not None:
-        _run(alert.command, report, body, directory, timeout_secs)
-    elif alert.webhook is not None:
-        _post(alert.webhook, body, timeout_secs)
+        arguments: Sequence[str] = ["/bin/sh", "-c", alert.command]
+        environment, given = _build_environment(report, home), dict(report)
+    else:
+        # `-P`: what lies in the home directory is not imported.
+        arguments = [sys.executable, "-P", "-m", alert_request.__name__]
+        environment = own_commands.build_environment(home)
+        given = {"webhook": alert.webhook, "report": report}
+    try:
+        with tempfile.TemporaryFile() as standard_input:
+            standard_input.write(json.dumps(given, allow_nan=False).encode())
+            standard_input.seek(0)
+            process = subprocess.Popen(
+                arguments,
+                stdin=standard_input,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                bufsize=0,
+                env=environment,
+                cwd=home.path,
+                start_new_session=True,
+            )
+    except OSError as error:
+        raise DeliveryError(f"it can't be started: {error}") from error
+    output = _follow(process, time.monotonic() + timeout_secs, give_up)
+    if process.returncode == 0:
+        return
+    if output is None:
+        was_stopped = give_up.is_set()
+        raise DeliveryError("stopped" if was_stopped else f"it took more than {timeout_secs:g} s")
+    told = printable.clean(output.decode(errors="replace").strip("\0 \n"))
+    if alert.command is not None:
+        raise DeliveryError(f"it ended with {process.returncode}: {told}")
+    raise DeliveryError(told, is_final=process.returncode == alert_request.FINAL_EXIT)
 
 
 def describe(alert: experiment_sections.AlertConfig) -> str:
@@ -67,68 +121,54 @@ def describe(alert: experiment_sections.AlertConfig) -> str:
     return f"webhook at {urllib3.util.parse_url(alert.webhook or '').host}"
 
 
-def _run(
-    command: str,
-    report: Mapping[str, Any],
-    body: bytes,
-    directory: pathlib.Path,
-    timeout_secs: float,
-) -> None:
-    process = subprocess.Popen(
-        ["/bin/sh", "-c", command],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env={
-            **os.environ,
-            **_to_variables(report),
-            home_lib.HOME_VARIABLE: str(directory),
-        },
-        cwd=directory,
-        start_new_session=True,
-    )
-    try:
-        output, _ = process.communicate(body, timeout_secs)
-    except subprocess.TimeoutExpired as error:
-        # What the command has started goes with it.
+def _follow(
+    process: subprocess.Popen[bytes], deadline_secs: float, give_up: threading.Event
+) -> bytes | None:
+    """Waits for the end of a process; returns the end of its output, or None if it was killed."""
+    assert process.stdout is not None
+    kept = b""
+    with process.stdout as output, selectors.DefaultSelector() as selector:
+        os.set_blocking(output.fileno(), False)
+        selector.register(output, selectors.EVENT_READ)
+        while process.poll() is None:
+            left_secs = deadline_secs - time.monotonic()
+            if left_secs <= 0 or give_up.is_set():
+                _kill(process)
+                return None
+            # It may have closed its output: then there is nothing to select, and this waits.
+            if selector.select(min(left_secs, _POLL_SECS)):
+                data = output.read(_READ_BYTES)
+                kept = (kept + (data or b""))[-_KEPT_BYTES:]
+                if data == b"":
+                    selector.unregister(output)
+        # What it wrote is in the pipe by now; what its descendants add is nobody's.
+        return (kept + (output.read(_READ_BYTES) or b""))[-_KEPT_BYTES:]
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Ends a process that was not waited for yet, with its group."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-        raise DeliveryError(f"it took more than {timeout_secs:g} s") from error
-    if process.returncode:
-        shown = output[-_SHOWN_BYTES:].decode("utf-8", errors="replace").strip()
-        raise DeliveryError(f"it ended with {process.returncode}: {shown}")
+    # One that hangs in the kernel is waited for by `subprocess` when the next one is started.
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_KILL_SECS)
 
 
-def _to_variables(report: Mapping[str, Any]) -> dict[str, str]:
-    """Returns `experiment_id` as `QUINTAIN_EXPERIMENT_ID`, and so on."""
-    return {
+def _build_environment(report: Mapping[str, Any], home: home_lib.Home) -> dict[str, str]:
+    """Returns what a command gets: `experiment_id` as `QUINTAIN_EXPERIMENT_ID`, and so on."""
+    passed = {
+        name: value
+        for name, value in os.environ.items()
+        if name in PASSED or name.startswith(PASSED_PREFIXES)
+    }
+    told = {
         f"QUINTAIN_{name.upper()}": _to_text(value)[:_MAX_VARIABLE].replace("\0", "")
         for name, value in report.items()
     }
+    return {**passed, **told, home_lib.HOME_VARIABLE: str(home.path)}
 
 
 def _to_text(value: object) -> str:
     if value is None:
         return ""
     return value if isinstance(value, str) else json.dumps(value)
-
-
-def _post(address: str, body: bytes, timeout_secs: float) -> None:
-    try:
-        with urllib3.PoolManager(retries=False, timeout=timeout_secs) as pool:
-            answer = pool.request(
-                "POST",
-                address,
-                body=body,
-                headers={"Content-Type": "application/json", "User-Agent": "quintain"},
-                redirect=False,
-                preload_content=False,
-            )
-            answer.close()
-    except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
-        raise DeliveryError(f"{type(error).__name__}: {error}") from error
-    if answer.status >= 300:
-        raise DeliveryError(
-            f"it answered {answer.status}",
-            is_final=answer.status in _NEVER_AGAIN and answer.status not in _TRY_AGAIN,
-        )

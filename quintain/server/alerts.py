@@ -1,12 +1,12 @@
 """Tells people that experiments have ended, as the `alerts` of their configs say.
 
 A thread follows the changes of the store, and delivers in threads of its own: nobody who schedules
-waits. What was delivered is kept in `alerts.json` in the home directory; an end that nobody was
-told of, because the master died, is told by the next one. So it may happen to be told twice.
+waits. What was delivered, and what is on its way, is kept in `alerts.json` in the home directory;
+an end that nobody was told of, because the master died or was stopped, is told by the next one. So
+it may happen to be told twice.
 """
 
 import concurrent.futures
-import contextlib
 import logging
 import math
 import threading
@@ -26,9 +26,12 @@ FILE_NAME: Final = "alerts.json"
 RETRY_SECS: Final = (2.0, 10.0, 60.0)
 """Pauses before a delivery is tried again."""
 
+STOP_SECS: Final = 10.0
+"""Longest time that a master which stops waits for deliveries."""
+
 _LOOK_SECS: Final = 0.5
 _SAVE_SECS: Final = 60.0
-_NUM_THREADS: Final = 4
+_NUM_THREADS: Final = 16
 _PAGE: Final = 1000
 
 
@@ -39,6 +42,7 @@ class Alerts:
         store: What is followed.
         home: Where it is kept what was delivered.
         retry_secs: Pauses before a delivery is tried again.
+        stop_secs: Longest time that leaving the context waits for deliveries.
     """
 
     def __init__(
@@ -46,16 +50,22 @@ class Alerts:
         store: store_lib.Store,
         home: home_lib.Home,
         retry_secs: Sequence[float] = RETRY_SECS,
+        stop_secs: float = STOP_SECS,
     ) -> None:
         self._store = store
         self._home = home
         self._retry_secs = tuple(retry_secs)
+        self._stop_secs = stop_secs
         self._wake = threading.Event()
         self._is_stopping = threading.Event()
+        self._give_up = threading.Event()
         self._lock = threading.Lock()
+        # All changes up to this one were seen: of experiments to look at, of ends (an experiment
+        # and when) that are being told, and of the end of each experiment that was told.
         self._after = 0
+        self._due: dict[int, None] = {}
+        self._telling: set[tuple[int, float]] = set()
         self._told: dict[int, float] = {}
-        self._num_pending = 0
         self._saved_secs = -math.inf
         self._threads = concurrent.futures.ThreadPoolExecutor(_NUM_THREADS, "quintain-alert")
         self._thread = threading.Thread(target=self._run, name="quintain-alerts", daemon=True)
@@ -69,11 +79,14 @@ class Alerts:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Looks a last time, and lets deliveries end that were begun; none is tried again."""
+        """Looks a last time, and lets deliveries end for a while; none is tried again."""
         self._is_stopping.set()
         self._wake.set()
+        timer = threading.Timer(self._stop_secs, self._give_up.set)
+        timer.start()
         self._thread.join()
         self._threads.shutdown()
+        timer.cancel()
         self._save()
 
     def _run(self) -> None:
@@ -93,64 +106,80 @@ class Alerts:
 
     def _look(self) -> None:
         """Delivers for experiments that have ended since the last look."""
-        changed: dict[int, None] = {}
         while True:
             with self._store.reading() as session:
                 found = session.list_changes(self._after, _PAGE)
-            for one in found:
-                if one.kind is change.ChangeKind.EXPERIMENT:
-                    changed[one.experiment_id] = None
-            if found:
-                self._after = found[-1].id
+            with self._lock:
+                for one in found:
+                    if one.kind is change.ChangeKind.EXPERIMENT:
+                        self._due[one.experiment_id] = None
+                if found:
+                    self._after = found[-1].id
             if len(found) < _PAGE:
                 break
-        for experiment_id in changed:
-            with contextlib.suppress(errors.NotFoundError):
+        for experiment_id in list(self._due):
+            try:
                 self._look_at(experiment_id)
+            except errors.StoreError:
+                raise
+            except errors.NotFoundError:
+                pass  # It was deleted.
+            except Exception:
+                logger.exception("Alerts of experiment %d: failed.", experiment_id)
+            with self._lock:
+                del self._due[experiment_id]
 
     def _look_at(self, experiment_id: int) -> None:
         with self._store.reading() as session:
             record = session.get_experiment(experiment_id)
             if record.end_time is None or not record.state.is_terminal:
                 # One that goes on ends again.
-                self._told.pop(experiment_id, None)
+                with self._lock:
+                    self._told.pop(experiment_id, None)
                 return
-            if self._told.get(experiment_id) == record.end_time:
-                return
+            end = experiment_id, record.end_time
+            with self._lock:
+                if self._told.get(experiment_id) == record.end_time or end in self._telling:
+                    return
             alerts = _find_alerts(record)
             trials = session.list_trials(experiment_id) if alerts else []
         if alerts:
             report = codec.to_plain(build_report(record, trials))
-            self._told[experiment_id] = record.end_time
             with self._lock:
-                self._num_pending += 1
-            self._threads.submit(self._deliver_all, experiment_id, alerts, report)
+                self._telling.add(end)
+            self._threads.submit(self._deliver_all, end, alerts, report)
 
     def _deliver_all(
         self,
-        experiment_id: int,
+        end: tuple[int, float],
         alerts: Iterable[experiment_sections.AlertConfig],
         report: Mapping[str, Any],
     ) -> None:
+        experiment_id, end_time = end
         try:
-            # One after another would let those wait that come after one that hangs; few have many.
-            is_done = [self._deliver(alert, report) for alert in alerts]
+            # One after another: an experiment with many that hang holds one thread.
+            results = [self._deliver(alert, report) for alert in alerts]
         except Exception:
-            logger.exception("Alert of experiment %d: failed.", experiment_id)
-            is_done = [True]
-        with self._lock:
-            self._num_pending -= 1
-            if not all(is_done):
-                self._told.pop(experiment_id, None)
+            logger.exception("Alerts of experiment %d: failed.", experiment_id)
+            results = []
+        if all(results):
+            with self._lock:
+                self._telling.discard(end)
+                self._told[experiment_id] = end_time
         self._save()
 
     def _deliver(self, alert: experiment_sections.AlertConfig, report: Mapping[str, Any]) -> bool:
         """Tells somebody, and returns whether that is done with; the next master does it if not."""
         name = f"Alert of experiment {report['experiment_id']}, {alert_delivery.describe(alert)}"
         for pause_secs in (*self._retry_secs, None):
+            if self._give_up.is_set():
+                return False
             try:
-                alert_delivery.deliver(alert, report, self._home.path)
+                alert_delivery.deliver(alert, report, self._home, give_up=self._give_up)
             except alert_delivery.DeliveryError as error:
+                if self._give_up.is_set():
+                    logger.warning("%s: the master has ended before it was delivered.", name)
+                    return False
                 if error.is_final or pause_secs is None:
                     logger.warning("%s: %s; given up.", name, error)
                     return True
@@ -169,6 +198,7 @@ class Alerts:
         try:
             after = int(found["after"])
             self._told = {int(each): float(secs) for each, secs in found["told"].items()}
+            self._due = dict.fromkeys(map(int, found["due"]))
         except (ValueError, TypeError, LookupError, AttributeError):
             # Nobody is told of what ended before there were alerts.
             after = newest
@@ -177,11 +207,10 @@ class Alerts:
         self._save()
 
     def _save(self) -> None:
-        """Keeps what was delivered, if nothing is on its way: that may have to be told again."""
+        """Keeps what was delivered; what is on its way may have to be told again."""
         with self._lock:
-            if self._num_pending:
-                return
-            content = {"after": self._after, "told": dict(self._told)}
+            due = {*self._due, *(experiment_id for experiment_id, _ in self._telling)}
+            content = {"after": self._after, "told": dict(self._told), "due": sorted(due)}
             self._saved_secs = time.monotonic()
             try:
                 home_lib.write_private(self._home.path / FILE_NAME, content)

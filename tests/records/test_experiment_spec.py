@@ -166,6 +166,7 @@ def test_exported_configs_are_read_as_they_are():
         ),
         ("checkpoint_storage: {type: hdfs}", r"type: got 'hdfs', expected 'fsspec'"),
         ("log_policies: [{pattern: '('}]", r"log_policies\[0\]\.pattern: got '\('"),
+        (r"log_policies: [{pattern: '(a)\1'}]", r"log_policies\[0\]\.pattern: .* RE2.*back-ref"),
         ("log_policies: [{pattern: a, action: retry}]", r"log_policies\[0\]\.action: got 'retry'"),
         ("environment: {environment_variables: {gpus: [A=1]}}", r"Did you mean 'gpu'"),
     ],

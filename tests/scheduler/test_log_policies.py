@@ -1,6 +1,9 @@
+import random
+
 import pytest
 
 from quintain.records import log, states, trial, workload
+from quintain.scheduler import log_policies
 
 SINGLE = {"name": "single", "max_length": 6}
 
@@ -70,3 +73,33 @@ def test_other_failures_are_tried_again(fail, lines):
 
     assert (found.state, found.restarts, slots) == (states.TrialState.ACTIVE, 1, [0])
     assert ("Its log says: 'ECC'." in found.reason) == (lines == ["ECC"])
+
+
+@pytest.mark.timeout(20)
+def test_a_pattern_that_backtracks_does_not_hold_the_master(fail):
+    policies = [{"pattern": "^(a+)+$", "action": "cancel_retries"}]
+
+    found, slots = fail(policies, ["a" * 60 + "!"], is_reported=True)
+
+    assert (found.state, found.restarts, slots) == (states.TrialState.ACTIVE, 1, [0])
+
+
+def test_an_experiment_whose_patterns_are_slow_ends(
+    make_master, fake_launcher, config_text, store, monkeypatch
+):
+    monkeypatch.setattr(log_policies, "MOST_SLOW_SECS", 0.05)
+    # RE2 gives up its automaton for this pattern and these lines.
+    policies = [{"pattern": "[ab]*a[ab]{900}c", "action": "cancel_retries"}]
+    line = "".join(random.Random(1).choices("ab", k=2000))
+    master = make_master(num_slots=1)
+    created = master.commands.create_experiment(config_text(SINGLE, log_policies=policies), None).id
+    master.tick()
+    (launch,) = fake_launcher.alive.values()
+    fake_launcher.lines = [log.LogRow(launch.trial_id, 1.0, log.LogSource.STDOUT, line)] * 100
+
+    master.tick()
+
+    with store.reading() as session:
+        found = session.get_experiment(created)
+    assert found.state is states.ExperimentState.STOPPING_ERROR
+    assert "log_policies: to search lines for the patterns took more than" in found.reason

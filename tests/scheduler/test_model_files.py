@@ -149,6 +149,22 @@ def test_names_that_are_no_text_are_refused_unless_they_are_ignored(source):
     assert model_files.list_files(source, LIMITS).files.keys() >= {"model_def.py"}
 
 
+@pytest.mark.timeout(20)
+def test_a_pattern_that_would_backtrack_for_years_takes_no_time(source):
+    name = "a" * 200
+    write(source, name)
+    (source / ".quintainignore").write_text(f"{'*a' * 20}*b\n")
+
+    assert name in model_files.list_files(source, LIMITS).files
+
+
+def test_a_pattern_that_is_too_large_is_refused(source):
+    (source / ".quintainignore").write_text(f"{'?' * 10**4}\n")
+
+    with pytest.raises(errors.ConfigError, match=r"\.quintainignore: .* is too large"):
+        model_files.list_files(source, LIMITS)
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
 def test_a_file_that_can_not_be_read_is_named(source, tmp_path):
     (source / "model_def.py").chmod(0)

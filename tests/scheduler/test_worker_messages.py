@@ -79,6 +79,19 @@ def test_results_of_what_can_not_be_are_refused(trials, change):
     require_well(trials)
 
 
+@pytest.mark.parametrize("field", ["metrics", "batch_metrics"])
+@pytest.mark.parametrize("names", [[*map(str, range(10_001))], ["x" * 301]], ids=["many", "long"])
+def test_metrics_that_would_hold_the_master_for_long_are_refused(trials, field, names):
+    launch_id = next(iter(trials.launcher.alive))
+    trial_id, asked = work_until(trials, launch_id, Kind.TRAIN)
+    metrics = dict.fromkeys(names, 0.5)
+    change = {field: [metrics] if field == "batch_metrics" else metrics}
+    bad = dataclasses.replace(trials.answer(launch_id, asked), **change)
+    with pytest.raises(errors.MessageError, match=r"^metrics: .* expected at most (10,000|300)"):
+        trials.master.workers.report(trial_id, launch_id, bad)
+    require_well(trials)
+
+
 def test_a_checkpoint_of_somebody_else_is_none_of_a_trial(trials, tmp_path, write_manifest):
     first, second = trials.launcher.alive
     trial_id, asked = work_until(trials, first, Kind.CHECKPOINT)

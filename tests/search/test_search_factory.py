@@ -4,6 +4,7 @@ import inspect
 
 import pytest
 
+from quintain import errors
 from quintain.records import experiment_spec, searcher_base
 from quintain.search import base_search, search_factory, simulate
 
@@ -64,6 +65,20 @@ def test_a_search_that_may_hold_few_trials_ready_tries_as_many(name):
     assert len(creates) == 2 * (3 if name == "adaptive_simple" else 1)  # It has three brackets.
     if name != "adaptive_simple":  # Its brackets draw from one source, in turns.
         assert list(bounded.hparams.values()) == list(free.hparams.values())
+
+
+def test_a_search_by_a_model_may_hold_few_trials_ready_as_well():
+    search = build("tpe", max_concurrent_trials=10)
+
+    creates = [each for each in search.start(2) if isinstance(each, base_search.Create)]
+
+    assert len(creates) == 2
+
+
+@pytest.mark.parametrize(("name", "field"), [("pbt", "population_size"), ("tpe", "max_trials")])
+def test_a_search_that_would_hold_the_master_for_long_is_refused(name, field):
+    with pytest.raises(errors.ConfigError, match=rf"searcher\.{field}: .* <= 10000"):
+        build(name, **{field: 10_001})
 
 
 @pytest.mark.parametrize("name", SEARCHERS)

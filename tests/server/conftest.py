@@ -3,8 +3,10 @@
 import contextlib
 import dataclasses
 import json
+import queue
 import threading
 import types
+from http import server as servers
 
 import pytest
 import urllib3
@@ -291,3 +293,32 @@ def over_http(url):
     connected = connection.Connection(address.Address(url, TOKEN), retries=connection.Retries(0.0))
     with master_client.MasterClient(connected) as calls:
         yield calls
+
+
+@pytest.fixture
+def hook():
+    """Serves an address on loopback: what it got is in `got`; it answers what is in `answers`."""
+    got, answers = queue.Queue(), []
+
+    class Handler(servers.BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            status = answers.pop(0) if answers else 204
+            self.send_response(status)
+            if status == 302:
+                self.send_header("Location", "/elsewhere")
+            self.end_headers()
+            got.put((self.path, self.headers["Content-Type"], json.loads(body)))
+
+        def log_message(self, *_):
+            pass
+
+    server = servers.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=[0.01])
+    thread.start()
+    server.got, server.answers = got, answers
+    server.url = f"http://127.0.0.1:{server.server_port}/hook"
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
