@@ -1,6 +1,7 @@
 """The objects of a checkpoint, and how they hang together."""
 
 import collections
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -8,12 +9,16 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
-from quintain import errors
-from quintain.core.saving import checkpoint_fit
+from quintain import errors, file_io, file_paths
 from quintain.orbit import literal_paths
 
 ROOT: Final = 0
 """The object that a checkpoint was made of."""
+
+OBJECT_GRAPH: Final = "_CHECKPOINTABLE_OBJECT_GRAPH"
+"""Key of what a checkpoint tells of its objects."""
+
+_STEP: Final = re.compile(r"-(\d+)$")
 
 
 class SavedGraph:
@@ -25,7 +30,7 @@ class SavedGraph:
     def __init__(self, reader: Any) -> None:
         """Reads the graph of a checkpoint that `tf.train.load_checkpoint` has opened."""
         graph = trackable_object_graph_pb2.TrackableObjectGraph()
-        graph.ParseFromString(reader.get_tensor(checkpoint_fit.OBJECT_GRAPH))
+        graph.ParseFromString(reader.get_tensor(OBJECT_GRAPH))
         self._reader = reader
         self._nodes = graph.nodes
         self._shapes = reader.get_variable_to_shape_map()
@@ -48,12 +53,50 @@ class SavedGraph:
         """Returns the objects right below one, by name."""
         return {child.local_name: child.node_id for child in self._nodes[node].children}
 
+    def list_values(self, node: int) -> dict[str, str]:
+        """Returns the keys in the file of the values of an object, by their last part.
+
+        An object with several values, such as a table, has them behind one name.
+        """
+        found: dict[str, str] = {}
+        for value in self._nodes[node].attributes:
+            start = value.checkpoint_key
+            keys = [start] if start in self._shapes else self._list_keys(f"{start}-")
+            found |= {key.rpartition("/.ATTRIBUTES/")[2]: key for key in keys}
+        return found
+
+    def _list_keys(self, start: str) -> list[str]:
+        return [key for key in self._shapes if key.startswith(start)]
+
+    def get_name(self, node: int) -> str:
+        """Returns the name that a variable had; empty for other objects."""
+        return next((value.full_name for value in self._nodes[node].attributes), "")
+
+    def match(self, item: Any, node: int, matched: dict[int, Any]) -> None:
+        """Finds the objects below one in the checkpoint, by the same paths.
+
+        Args:
+            item: The object.
+            node: What the checkpoint holds of it.
+            matched: Objects by what the checkpoint holds of them, to which is added. A path that
+                leads to what another path has found before adds nothing.
+        """
+        queue = collections.deque([(item, node)])
+        while queue:
+            item, node = queue.popleft()
+            if node in matched:
+                continue
+            matched[node] = item
+            below = tf.train.TrackableView.children(item)
+            queue.extend(
+                (below[name], child)
+                for name, child in self.list_children(node).items()
+                if name in below
+            )
+
     def get_key(self, node: int) -> str | None:
         """Returns the key of a variable in the file; None for other objects."""
-        for attribute in self._nodes[node].attributes:
-            if attribute.name == "VARIABLE_VALUE" and attribute.checkpoint_key in self._shapes:
-                return str(attribute.checkpoint_key)
-        return None
+        return self.list_values(node).get("VARIABLE_VALUE")
 
     def get_shape(self, node: int) -> list[int] | None:
         """Returns the shape of a variable; None for other objects."""
@@ -64,9 +107,19 @@ class SavedGraph:
         """Returns a variable's value by its key in the file."""
         return np.asarray(self._reader.get_tensor(key))
 
-    def walk(self, root: int, name: str) -> Iterator[tuple[int, str]]:
-        """Yields all objects below one, with the shortest path to each."""
-        queue, seen = collections.deque([(root, name)]), {root}
+    def walk(self, root: int, name: str, seen: set[int] | None = None) -> Iterator[tuple[int, str]]:
+        """Yields an object and all below it, with the shortest path to each.
+
+        Args:
+            root: The object.
+            name: Start of the paths.
+            seen: Objects to leave out, to which all others are added.
+        """
+        seen = set() if seen is None else seen
+        if root in seen:
+            return
+        seen.add(root)
+        queue = collections.deque([(root, name)])
         while queue:
             node, label = queue.popleft()
             yield node, label
@@ -76,15 +129,46 @@ class SavedGraph:
                     queue.append((child.node_id, f"{label}.{child.local_name}"))
 
 
-def open_reader(path: str, field: str) -> Any:
+def open_reader(path: str, field: str = "") -> Any:
     """Opens a checkpoint.
 
+    Args:
+        path: Prefix of its files.
+        field: The config field that gives the path, for messages.
+
     Raises:
-        CheckpointError: If there is none at the path.
+        CheckpointError: If there is none at the path, with the nearest ones, or it is damaged.
     """
     try:
         return literal_paths.read(path)
     except (tf.errors.OpError, ValueError, RuntimeError) as error:
-        raise errors.CheckpointError(
-            f"{field}: got {path!r}, which is no checkpoint: {checkpoint_fit.describe_error(error)}"
-        ) from error
+        is_there = file_io.exists(f"{path}.index")
+        reason = describe_error(error) if is_there else _find_nearest(path)
+        start = f"{field}: got {path!r}, which" if field else f"{path!r}"
+        raise errors.CheckpointError(f"{start} is no checkpoint: {reason}") from error
+
+
+def describe_error(error: Exception) -> str:
+    """Returns the first line of what TensorFlow or the operating system says."""
+    return (getattr(error, "message", None) or str(error)).strip().partition("\n")[0]
+
+
+def _find_nearest(path: str) -> str:
+    """Returns what there is in place of a checkpoint that does not exist."""
+    directory, name = file_paths.split(path)
+    if not file_io.isdir(directory or "."):
+        return f"there is no directory {directory!r}. Check the path."
+    files = [entry.rstrip("/") for entry in file_io.listdir(directory or ".")]
+    found = [entry.removesuffix(".index") for entry in files if entry.endswith(".index")]
+    if not found:
+        return f"there is nothing of that name. Check the path.{errors.suggest(name, files)}"
+    step = _get_step(name)
+    found.sort(key=lambda other: (abs(_get_step(other) - step), other))
+    nearest = file_paths.join(directory, found[0])
+    shown = errors.enumerate_some(sorted(found, key=lambda other: (_get_step(other), other)))
+    return f"{directory or '.'!r} holds {shown}. The nearest one is {nearest!r}."
+
+
+def _get_step(name: str) -> int:
+    match = _STEP.search(name)
+    return int(match[1]) if match else -1
