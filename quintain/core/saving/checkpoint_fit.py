@@ -1,7 +1,7 @@
 """Which variables a checkpoint holds, and whether they fit a model."""
 
+import dataclasses
 import fnmatch
-import functools
 import logging
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any, Final
@@ -16,9 +16,6 @@ from quintain.core.saving import checkpoint_state, saved_graph
 from quintain.orbit import background_checkpointer, checkpoint_watch, literal_paths
 
 MAX_SHOWN_MISMATCHES: Final = 5
-OPTIMIZER: Final = "optimizer"
-"""Name of the optimizer among the objects of a checkpoint."""
-
 VARIABLE_SUFFIX: Final = "/.ATTRIBUTES/VARIABLE_VALUE"
 """End of the key of a variable's value."""
 
@@ -82,17 +79,17 @@ def check_fit(checkpoint: tf.train.Checkpoint, path: str) -> None:
         saved_graph.SavedGraph(saved_graph.open_reader(path)),
     )
     differences, tolerated = [], []
-    for key, difference in [*comparison.list_lacking(), *comparison.list_extra()]:
-        if key.startswith(f"{checkpoint_state.TASK_VARIABLES}/"):
-            tolerated.append(_task_place(key))
+    for difference in [*comparison.list_lacking(), *comparison.list_extra()]:
+        if difference.key.startswith(f"{checkpoint_state.TASK_VARIABLES}/"):
+            tolerated.append(_task_place(difference.key))
         else:
-            differences.append((key, difference))
+            differences.append(difference)
     retrained = comparison.list_retrained()
     if not differences and not retrained:
         _warn_of_task(checkpoint, path, sorted(tolerated), set(comparison.saved.shapes))
         return
     # The optimizer's values differ wherever the model's do, or others are trained.
-    shown = [text for key, text in differences if not key.startswith(f"{OPTIMIZER}/")] + retrained
+    shown = [each.text for each in differences if not each.is_optimizer] + retrained
     advice = (
         "Set `trainable` as it was, or start a new run from these weights: give the checkpoint as "
         "init_checkpoint, and another model_dir."
@@ -101,7 +98,7 @@ def check_fit(checkpoint: tf.train.Checkpoint, path: str) -> None:
     )
     raise errors.CheckpointError(
         f"The checkpoint {path!r} does not fit this model:\n"
-        f"{list_some(shown or [text for _, text in differences])}\n{advice}"
+        f"{list_some(shown or [each.text for each in differences])}\n{advice}"
     )
 
 
@@ -162,46 +159,52 @@ def restore_model(
         CheckpointError: If a variable of the model has no matching value in the file.
         ConfigError: If a pattern matches nothing.
     """
-    items = items or model_items(model)
     excluded = find_excluded(model, exclude)
+    optimizer = getattr(model, "optimizer", None)  # Of a compiled model.
+    if optimizer is not None:
+        excluded.add(id(optimizer))
+    items = leave_out(items or model_items(model), excluded)
     saved = saved_graph.SavedGraph(saved_graph.open_reader(path))
-    comparison = Comparison(items, saved, name_variables(model))
-    differences = [text for _, text in comparison.list_lacking(excluded)]
+    differences = Comparison(items, saved, name_variables(model)).list_lacking()
     if differences:
+        shown = list_some([each.text for each in differences])
         raise errors.CheckpointError(
-            f"The checkpoint {path!r} does not fit the model:\n{list_some(differences)}\n"
+            f"The checkpoint {path!r} does not fit the model:\n{shown}\n"
             "It is of a model with other settings, or of another vocabulary. With init_exclude, a "
             "new run can leave out the weights of such layers."
         )
-    read_items(items, path, excluded)
+    read_items(items, path)
 
 
-def read_items(items: Mapping[str, Any], path: str, excluded: Set[int] = frozenset()) -> None:
+def read_items(items: Mapping[str, Any], path: str) -> None:
     """Reads what has been compared with a checkpoint.
 
     Args:
         items: The objects, by their names in the checkpoint.
         path: Prefix of the checkpoint.
-        excluded: Variables to leave as they are, by `id`.
 
     Raises:
         CheckpointError: If a value can't be read.
     """
-    checkpoint = tf.train.Checkpoint(**items)
-    if excluded:
-        owners = {id(owner) for owner, _ in _gather_values(checkpoint)}
-        subset = functools.partial(_Subset, excluded, owners, {})
-        checkpoint = tf.train.Checkpoint(**{name: subset(item) for name, item in items.items()})
     try:
-        checkpoint.read(literal_paths.checkpoint(path)).expect_partial()
+        tf.train.Checkpoint(**items).read(literal_paths.checkpoint(path)).expect_partial()
     except (tf.errors.OpError, ValueError) as error:
         raise errors.CheckpointError(
             f"The checkpoint {path!r} can't be read: {saved_graph.describe_error(error)}"
         ) from error
 
 
+def leave_out(items: Mapping[str, Any], excluded: Set[int]) -> Mapping[str, Any]:
+    """Returns objects without some of those below them, which are given by `id`."""
+    if not excluded:
+        return items
+    owners = {id(owner) for owner, _ in _gather_values(tf.train.Checkpoint(**items))}
+    made: dict[int, _Subset] = {}
+    return {name: _Subset(excluded, owners, made, item) for name, item in items.items()}
+
+
 class _Subset(tf.__internal__.tracking.Trackable):
-    """An object without some of the variables below it."""
+    """An object without some of those below it."""
 
     def __init__(
         self, excluded: Set[int], owners: Set[int], made: dict[int, "_Subset"], item: Any
@@ -359,6 +362,24 @@ def is_variable(key: str) -> bool:
     return key != saved_graph.OBJECT_GRAPH and not key.endswith(_OPTIONAL_SUFFIX)
 
 
+@dataclasses.dataclass(frozen=True)
+class Difference:
+    """Difference of a model and a checkpoint."""
+
+    key: str
+    """Key of the value, in the file or in one that the model would write."""
+
+    text: str
+    """Name of the variable, and what is different."""
+
+    is_optimizer: bool
+    """Whether it is of an optimizer's state."""
+
+
+def _is_optimizer(path: str, separator: str) -> bool:
+    return saved_graph.OPTIMIZER in path.split(separator)
+
+
 class Comparison:
     """Objects beside what a checkpoint holds of them.
 
@@ -379,36 +400,27 @@ class Comparison:
             saved: The objects of the checkpoint.
             names: What to call variables, by `id`. None takes the paths that models give them.
         """
-        # The optimizer's lists hold the model's variables too, by their number only.
-        order = sorted(items, key=lambda name: name == OPTIMIZER)
         self.saved = saved
-        self._items = {name: items[name] for name in order}
-        self._names = _name_all(self._items) if names is None else names
-        self._matched: dict[int, Any] = {}
-        for name, item in self._items.items():
-            root = saved.find(saved_graph.ROOT, [name])
-            if root is not None:
-                saved.match(item, root, self._matched)
+        self._items = items
+        self._names = _name_all(items) if names is None else names
+        self._matched = saved.match(items)
         self._nodes = {id(item): node for node, item in self._matched.items()}
 
-    def list_lacking(self, excluded: Set[int] = frozenset()) -> list[tuple[str, str]]:
-        """Returns keys and descriptions of values that the checkpoint lacks, or has otherwise.
+    def list_lacking(self, excluded: Set[int] = frozenset()) -> list[Difference]:
+        """Returns what the checkpoint lacks, or has in another shape.
 
         Args:
             excluded: Variables that are not compared, by `id`.
         """
-        lacking, seen = [], set(excluded)
-        for name, item in self._items.items():
-            checkpoint = tf.train.Checkpoint(**{name: item})
-            for owner, values in _gather_values(checkpoint):
-                if id(owner) in seen:
-                    continue
-                seen.add(id(owner))
-                for key, value in values.items():
-                    difference = self._compare(owner, key, value) if is_variable(key) else None
-                    if difference:
-                        label = self._names.get(id(owner), plain_key(key))
-                        lacking.append((key, f"{label}: in the model {difference}"))
+        checkpoint = tf.train.Checkpoint(**self._items)
+        lacking = []
+        for owner, values in _gather_values(checkpoint):
+            name = self._names.get(id(owner))
+            for key, value in values.items():
+                difference = self._compare(owner, key, value) if is_variable(key) else None
+                if difference and id(owner) not in excluded:
+                    text = f"{name or plain_key(key)}: in the model {difference}"
+                    lacking.append(Difference(key, text, not name and _is_optimizer(key, "/")))
         return lacking
 
     def _compare(self, owner: Any, key: str, value: Any) -> str | None:
@@ -422,20 +434,16 @@ class Comparison:
         is_table = not key.endswith(VARIABLE_SUFFIX)  # Restored with as much as was saved.
         return None if found == shape or is_table else f"{shape}, in the checkpoint {found}"
 
-    def list_extra(self, root: int = saved_graph.ROOT) -> list[tuple[str, str]]:
-        """Returns keys and descriptions of values that only the checkpoint has, below an object."""
+    def list_extra(self, root: int = saved_graph.ROOT) -> list[Difference]:
+        """Returns what only the checkpoint has, below one of its objects."""
         extra = []
-        children = self.saved.list_children(root)
-        seen = {root}
-        for name in sorted(children, key=lambda name: name == OPTIMIZER):
-            for node, _ in self.saved.walk(children[name], name, seen):
-                if node in self._matched:
-                    continue
-                for key in filter(is_variable, self.saved.list_values(node).values()):
-                    place = self.saved.get_name(node) or plain_key(key)
-                    found = list(self.saved.shapes[key])
-                    below = key if key.startswith(f"{name}/") else f"{name}/{key}"
-                    extra.append((below, f"{place}: in the checkpoint {found}, not in the model"))
+        for node, label in self.saved.walk(root, ""):
+            if node in self._matched:
+                continue
+            for key in filter(is_variable, self.saved.list_values(node).values()):
+                name = self.saved.get_name(node) or plain_key(key)
+                text = f"{name}: in the checkpoint {list(self.saved.shapes[key])}, not in the model"
+                extra.append(Difference(key, text, _is_optimizer(label, ".")))
         return extra
 
     def list_retrained(self) -> list[str]:

@@ -18,6 +18,9 @@ ROOT: Final = 0
 OBJECT_GRAPH: Final = "_CHECKPOINTABLE_OBJECT_GRAPH"
 """Key of what a checkpoint tells of its objects."""
 
+OPTIMIZER: Final = "optimizer"
+"""Name of an optimizer below a run, or below a compiled model."""
+
 _STEP: Final = re.compile(r"-(\d+)$")
 
 
@@ -72,27 +75,36 @@ class SavedGraph:
         """Returns the name that a variable had; empty for other objects."""
         return next((value.full_name for value in self._nodes[node].attributes), "")
 
-    def match(self, item: Any, node: int, matched: dict[int, Any]) -> None:
-        """Finds the objects below one in the checkpoint, by the same paths.
+    def match(self, items: Mapping[str, Any]) -> dict[int, Any]:
+        """Finds objects in the checkpoint, each by the first path that leads to it.
+
+        Optimizers come last: their lists hold the variables that are trained, by number only.
 
         Args:
-            item: The object.
-            node: What the checkpoint holds of it.
-            matched: Objects by what the checkpoint holds of them, to which is added. A path that
-                leads to what another path has found before adds nothing.
+            items: The objects right below the checkpoint's own.
+
+        Returns:
+            Objects by what the checkpoint holds of them.
         """
-        queue = collections.deque([(item, node)])
-        while queue:
-            item, node = queue.popleft()
-            if node in matched:
+        matched: dict[int, Any] = {}
+        bound: set[int] = set()
+        queue, later = collections.deque(self._pair(ROOT, items)), collections.deque()
+        while queue or later:
+            is_late = not queue
+            name, node, item = (later if is_late else queue).popleft()
+            if node in matched or id(item) in bound:
+                continue
+            if name == OPTIMIZER and not is_late:
+                later.append((name, node, item))
                 continue
             matched[node] = item
-            below = tf.train.TrackableView.children(item)
-            queue.extend(
-                (below[name], child)
-                for name, child in self.list_children(node).items()
-                if name in below
-            )
+            bound.add(id(item))
+            queue.extend(self._pair(node, tf.train.TrackableView.children(item)))
+        return matched
+
+    def _pair(self, node: int, items: Mapping[str, Any]) -> list[tuple[str, int, Any]]:
+        children = self.list_children(node).items()
+        return [(name, child, items[name]) for name, child in children if name in items]
 
     def get_key(self, node: int) -> str | None:
         """Returns the key of a variable in the file; None for other objects."""
@@ -107,26 +119,23 @@ class SavedGraph:
         """Returns a variable's value by its key in the file."""
         return np.asarray(self._reader.get_tensor(key))
 
-    def walk(self, root: int, name: str, seen: set[int] | None = None) -> Iterator[tuple[int, str]]:
-        """Yields an object and all below it, with the shortest path to each.
-
-        Args:
-            root: The object.
-            name: Start of the paths.
-            seen: Objects to leave out, to which all others are added.
-        """
-        seen = set() if seen is None else seen
-        if root in seen:
-            return
-        seen.add(root)
-        queue = collections.deque([(root, name)])
-        while queue:
-            node, label = queue.popleft()
+    def walk(self, root: int, name: str) -> Iterator[tuple[int, str]]:
+        """Yields all objects below one, with the shortest path to each; optimizers come last."""
+        queue, later, seen = collections.deque([(root, name)]), collections.deque(), set[int]()
+        while queue or later:
+            is_late = not queue
+            node, label = (later if is_late else queue).popleft()
+            if node in seen:
+                continue
+            if label.endswith(f".{OPTIMIZER}") and not is_late:
+                later.append((node, label))
+                continue
+            seen.add(node)
             yield node, label
-            for child in self._nodes[node].children:
-                if child.node_id not in seen:
-                    seen.add(child.node_id)
-                    queue.append((child.node_id, f"{label}.{child.local_name}"))
+            queue.extend(
+                (child.node_id, f"{label}.{child.local_name}")
+                for child in self._nodes[node].children
+            )
 
 
 def open_reader(path: str, field: str = "") -> Any:

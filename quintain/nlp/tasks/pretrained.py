@@ -35,11 +35,11 @@ def restore_parts(
         return
     saved = saved_graph.SavedGraph(saved_graph.open_reader(path, field))
     comparison = checkpoint_fit.Comparison(parts, saved, names)
-    differences = [text for _, text in comparison.list_lacking(excluded)]
+    differences = [each.text for each in comparison.list_lacking(excluded)]
     for name in parts:
         root = saved.find(saved_graph.ROOT, [name])
         if root is not None:
-            differences += [text for _, text in comparison.list_extra(root)]
+            differences += [each.text for each in comparison.list_extra(root)]
         elif "." in name:
             differences.insert(
                 0, f"{name}: the pretraining has no classifier of that name with an inner_dim"
@@ -53,7 +53,7 @@ def restore_parts(
         )
     for name, part in parts.items():
         _check_visible(name, part, field)
-    checkpoint_fit.read_items(parts, path, excluded)
+    checkpoint_fit.read_items(checkpoint_fit.leave_out(parts, excluded), path)
 
 
 def _check_visible(name: str, part: keras.layers.Layer, field: str) -> None:

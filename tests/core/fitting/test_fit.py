@@ -412,6 +412,6 @@ def test_a_run_whose_layers_are_unfrozen_says_how_to_go_on(tmp_path):
     quintain.fit(model, (X, Y), model_dir=str(tmp_path))
 
     with pytest.raises(
-        errors.CheckpointError, match="dense.*kernel: trainable now(?s:.*)model_dir"
+        errors.CheckpointError, match=r"dense.*kernel: trainable now(?s:.*)model_dir"
     ):
         quintain.fit(build_model(), (X, Y), model_dir=str(tmp_path), epochs=2)
