@@ -170,8 +170,7 @@ def restore_model(
         shown = list_some([each.text for each in differences])
         raise errors.CheckpointError(
             f"The checkpoint {path!r} does not fit the model:\n{shown}\n"
-            "It is of a model with other settings, or of another vocabulary. With init_exclude, a "
-            "new run can leave out the weights of such layers."
+            "It is of a model with other settings, or of another vocabulary."
         )
     read_items(items, path)
 
@@ -317,7 +316,9 @@ def restore_newest(model: keras.Model, path: str, field: str, exclude: Sequence[
     try:
         restore_model(model, path, getattr(model, "checkpoint_items", None), exclude=exclude)
     except errors.CheckpointError as error:
-        raise errors.CheckpointError(f"{field}: {error}") from error
+        raise errors.CheckpointError(
+            f"{field}: {error} Layers that shall stay new are named in init_exclude."
+        ) from error
 
 
 def model_items(model: keras.Model) -> dict[str, Any]:

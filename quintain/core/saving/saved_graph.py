@@ -88,7 +88,8 @@ class SavedGraph:
         """
         matched: dict[int, Any] = {}
         bound: set[int] = set()
-        queue, later = collections.deque(self._pair(ROOT, items)), collections.deque()
+        queue = collections.deque(self._pair(ROOT, items))
+        later = collections.deque[tuple[str, int, Any]]()
         while queue or later:
             is_late = not queue
             name, node, item = (later if is_late else queue).popleft()
@@ -121,7 +122,8 @@ class SavedGraph:
 
     def walk(self, root: int, name: str) -> Iterator[tuple[int, str]]:
         """Yields all objects below one, with the shortest path to each; optimizers come last."""
-        queue, later, seen = collections.deque([(root, name)]), collections.deque(), set[int]()
+        queue, seen = collections.deque([(root, name)]), set[int]()
+        later = collections.deque[tuple[int, str]]()
         while queue or later:
             is_late = not queue
             node, label = (later if is_late else queue).popleft()

@@ -40,7 +40,7 @@ def test_a_head_of_another_shape_is_named_and_nothing_else(path):
     )
 
     with pytest.raises(errors.CheckpointError, match=f"{message}.*init_exclude"):
-        checkpoint_fit.restore_model(model, path)
+        checkpoint_fit.restore_newest(model, path, FIELD)
     with pytest.raises(errors.CheckpointError, match=f"{message}.*settings"):
         checkpoint_fit.check_fit(checkpoint, path)
 
