@@ -28,7 +28,7 @@ def predict(
 
     Args:
         model_dir: Directory of a run or of an export, or a Keras model.
-        texts: Instances as JSON; of a model of one text, texts.
+        texts: Instances as JSON; of a model of one text, texts or JSON.
         path: File of instances.
         checkpoint: Checkpoint of the run.
         batch_size: Instances that the model is given at a time.
@@ -45,7 +45,8 @@ def predict(
     if path is not None:
         rows: Iterable[instance_files.Row] = instance_files.read(path, model.inputs)
     elif texts and _takes_text(model):
-        rows = (instance_files.Row(number, text) for number, text in enumerate(texts, start=1))
+        instances = (_read_text(model, text) for text in texts)
+        rows = (instance_files.Row(number, one) for number, one in enumerate(instances, start=1))
     else:
         rows = instance_files.read_lines(texts or sys.stdin)
     num_read = num_bad = 0
@@ -75,7 +76,18 @@ def predict_data(model_dir: str, choice: str, *, checkpoint: str | None) -> None
 
 def _takes_text(model: "signature_model.SignatureModel") -> bool:
     (spec, *others) = model.inputs.values()
-    return not others and spec.dtype.name == "string" and spec.shape.rank in (None, 1)
+    is_one = spec.shape.rank in (None, 1) or spec.shape.as_list()[1:] == [1]
+    return not others and spec.dtype.name == "string" and is_one
+
+
+def _read_text(model: "signature_model.SignatureModel", text: str) -> Any:
+    """Returns an argument as the JSON that it is, if this is an instance; else the text itself."""
+    try:
+        instance = json.loads(text)
+        model.parse(instance)
+    except (ValueError, RecursionError, errors.DataError):
+        return text
+    return instance
 
 
 def _answer(

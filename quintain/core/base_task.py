@@ -115,17 +115,22 @@ class Task(task_serving.ServingTask, metaclass=abc.ABCMeta):
 
         Called when the model directory holds no checkpoint; a resumed run keeps its own weights.
         The checkpoint must hold every variable of `model` (or of `model.checkpoint_items`, where a
-        model offers this mapping of names to trackable parts) and may hold more.
+        model offers this mapping of names to trackable parts) and may hold more. Variables that
+        `task.init_exclude` matches stay new.
 
         Args:
             model: The model built by `build_model`.
 
         Raises:
             CheckpointError: If there is no checkpoint at the path, or it does not fit the model.
+            ConfigError: If a pattern of `task.init_exclude` matches nothing.
         """
         if self.task_config.init_checkpoint:
             checkpoint_fit.restore_newest(
-                model, self.task_config.init_checkpoint, "task.init_checkpoint"
+                model,
+                self.task_config.init_checkpoint,
+                "task.init_checkpoint",
+                self.task_config.init_exclude,
             )
 
     def build_model(self) -> keras.Model:

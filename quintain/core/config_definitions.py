@@ -6,7 +6,7 @@ to train and what to write on the way, `runtime` the devices. All of them are pl
 """
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Le
@@ -85,6 +85,10 @@ class TaskConfig(base_config.Config):
     init_checkpoint: str = ""
     """Checkpoint file or directory whose weights start a fresh run. Not used on resume."""
 
+    init_exclude: tuple[str, ...] = ()
+    """Variables that stay new beside `init_checkpoint`, such as those of a new head: patterns of
+    their paths, as in a shell (`head/*`)."""
+
     model: base_config.Config | None = None
     """The model's own config."""
 
@@ -111,6 +115,13 @@ class TaskConfig(base_config.Config):
                 f"got {errors.show(self.name)}, expected a Python identifier: letters, "
                 f"digits, underscores.",
             )
+        yield from check_init(self.init_checkpoint, self.init_exclude)
+
+
+def check_init(checkpoint: str, exclude: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yields `init_exclude` if there is no `init_checkpoint`."""
+    if exclude and not checkpoint:
+        yield "init_exclude", f"got {list(exclude)} without init_checkpoint. Set both, or neither."
 
 
 @dataclasses.dataclass

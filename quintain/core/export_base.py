@@ -29,7 +29,7 @@ import keras
 import tensorflow as tf
 
 from quintain import errors, file_io, file_paths
-from quintain.core.saving import checkpoint_fit
+from quintain.core.saving import checkpoint_fit, saved_graph
 from quintain.orbit import literal_paths
 
 MAX_DIRECTORY_CREATION_ATTEMPTS: Final = 10
@@ -215,5 +215,5 @@ def _restore(model: Any, path: str, checkpoint: tf.train.Checkpoint | None) -> N
         ).assert_existing_objects_matched().expect_partial()
     except (tf.errors.OpError, ValueError, AssertionError) as error:
         raise errors.CheckpointError(
-            f"checkpoint_path: {path!r} does not fit: {checkpoint_fit.describe_error(error)}"
+            f"checkpoint_path: {path!r} does not fit: {saved_graph.describe_error(error)}"
         ) from error

@@ -8,7 +8,7 @@ import tensorflow as tf
 from quintain import errors
 from quintain.core import base_task
 from quintain.core import config_definitions as cfg
-from quintain.core.saving import checkpoint_fit
+from quintain.core.saving import checkpoint_fit, saved_graph
 from quintain.optimization import ema, optimizer_wrapper
 from quintain.orbit import literal_paths
 
@@ -41,7 +41,7 @@ def restore_trained(
     except (tf.errors.OpError, ValueError, AssertionError) as error:
         raise errors.CheckpointError(
             f"The checkpoint {path!r} holds no average of the weights that fits "
-            f"`trainer.optimizer_config.ema`: {checkpoint_fit.describe_error(error)}"
+            f"`trainer.optimizer_config.ema`: {saved_graph.describe_error(error)}"
         ) from error
     if not average.is_swapped:
         average.swap_weights()

@@ -1,6 +1,10 @@
 import dataclasses
 
+import pytest
+
+from quintain import errors
 from quintain.core import config_definitions as cfg
+from quintain.core.multitask import configs
 
 # Defaults of the reference; where ours differ, they stand in the second table.
 REFERENCE = {
@@ -36,3 +40,11 @@ def test_the_trainer_has_the_fields_and_defaults_of_the_reference():
 
     assert found == REFERENCE | DIFFERENT
     assert {field.name for field in dataclasses.fields(trainer)} >= {"optimizer_config", *REFERENCE}
+
+
+@pytest.mark.parametrize("config_class", [cfg.TaskConfig, configs.MultiTaskConfig])
+def test_variables_are_excluded_from_a_checkpoint_only_where_there_is_one(config_class):
+    config_class(init_checkpoint="runs/mine", init_exclude=["head/*"]).validate()
+
+    with pytest.raises(errors.ConfigError, match=r"init_exclude: got \['head/\*'\] without init_c"):
+        config_class(init_exclude=["head/*"]).validate()

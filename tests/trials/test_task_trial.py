@@ -202,3 +202,19 @@ def test_files_that_only_speak_of_experiments_are_not_imported(spec, tmp_path):
 def test_what_an_experiment_says_itself_is_refused_in_the_config(tmp_path, optimizations, setting):
     with pytest.raises(errors.ConfigError, match=rf"got optimizations.*{setting}"):
         task_trial.check(config() | {"optimizations": optimizations}, str(tmp_path))
+
+
+@pytest.mark.slow
+def test_a_trial_starts_from_a_checkpoint_but_for_what_is_excluded(spec, tmp_path):
+    first = build(spec)
+    first.train(1)
+    first.save(str(tmp_path))
+    given = {"task.init_exclude": ["*/kernel"], "task.init_checkpoint": str(tmp_path)}
+    task_trial.check(config(**given), str(tmp_path))
+    second = build(dataclasses.replace(spec, hparams=spec.hparams | given))
+    second.validate()
+
+    for ours, theirs in zip(second.trainer.model.weights, first.trainer.model.weights, strict=True):
+        assert np.array_equal(ours, theirs) == (not ours.path.endswith("kernel"))
+    for controller in (second, first):
+        controller.close()

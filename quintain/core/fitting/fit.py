@@ -57,6 +57,8 @@ def fit(
     monitor: str = keras_task.LOSS,
     monitor_mode: Literal["higher", "lower"] = "lower",
     patience: int | None = None,
+    init_checkpoint: str = "",
+    init_exclude: Sequence[str] = (),
     trainer: Mapping[str, Any] | None = None,
     runtime: Mapping[str, Any] | None = None,
     train_actions: Sequence[actions.Action] = (),
@@ -91,6 +93,8 @@ def fit(
         monitor: Metric of the evaluation that decides on the best checkpoint, kept in `best`.
         monitor_mode: Whether the `higher` or the `lower` value of it is better.
         patience: Epochs without a better value after which training ends. None trains on.
+        init_checkpoint: Checkpoint, or directory of a run, whose weights start a new run.
+        init_exclude: Patterns of variables that stay as they are beside it, such as `["head/*"]`.
         trainer: Fields of `TrainerConfig`, such as `{"checkpoint_interval": 500}`.
         runtime: Fields of `RuntimeConfig`, such as `{"seed": 1}`.
         train_actions: Called with the output of each training loop.
@@ -121,6 +125,8 @@ def fit(
             "steps_per_epoch: missing; the number of batches in `train` is not known."
         )
     task = keras_task.KerasModelConfig(
+        init_checkpoint=init_checkpoint,
+        init_exclude=tuple(init_exclude),
         model_function=keras_data.name_function(model),
         batch_spec=keras_data.to_text(keras_data.find_spec(data, "train")),
         modules=keras_task.list_modules(model) if isinstance(model, keras.Model) else (),

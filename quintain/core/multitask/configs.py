@@ -44,6 +44,9 @@ class MultiTaskConfig(base_config.Config):
     """Checkpoint file or directory whose weights start a fresh run, for the model of all tasks. The
     checkpoints that the tasks name are loaded after it."""
 
+    init_exclude: tuple[str, ...] = ()
+    """Patterns of variables that stay new beside it, as in `TaskConfig`."""
+
     model: base_config.Config | None = None
     """Config of the model of all tasks, for `MultiTask` classes that build one from it."""
 
@@ -56,6 +59,7 @@ class MultiTaskConfig(base_config.Config):
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields the routines that can't be told apart or trained."""
         yield from check_routines("task_routines", self.task_routines)
+        yield from cfg.check_init(self.init_checkpoint, self.init_exclude)
         weights = [routine.task_weight for routine in self.task_routines]
         if weights and not any(weights):
             yield "task_routines", "got a task_weight of 0 for every task; one must be more than 0."

@@ -34,6 +34,7 @@ class MultiTask(tf.Module, metaclass=abc.ABCMeta):
         name: str | None = None,
         *,
         init_checkpoint: str = "",
+        init_exclude: Sequence[str] = (),
     ) -> None:
         """Stores the tasks.
 
@@ -45,6 +46,7 @@ class MultiTask(tf.Module, metaclass=abc.ABCMeta):
                 its own.
             name: Name of the whole.
             init_checkpoint: Checkpoint whose weights start a fresh run.
+            init_exclude: Patterns of variables that stay new beside it.
 
         Raises:
             ConfigError: If `tasks` is something else, two tasks have the same name, a weight is for
@@ -62,6 +64,7 @@ class MultiTask(tf.Module, metaclass=abc.ABCMeta):
         weights = _check_names(task_weights, self._tasks, "task_weights")
         self._task_weights = {task_name: weights.get(task_name, 1.0) for task_name in self._tasks}
         self._init_checkpoint = init_checkpoint
+        self._init_exclude = tuple(init_exclude)
 
     @classmethod
     def from_config(
@@ -83,6 +86,7 @@ class MultiTask(tf.Module, metaclass=abc.ABCMeta):
             task_weights={routine.name: routine.task_weight for routine in config.task_routines},
             task_eval_steps={routine.name: routine.eval_steps for routine in config.task_routines},
             init_checkpoint=config.init_checkpoint,
+            init_exclude=config.init_exclude,
         )
 
     @property
@@ -155,7 +159,9 @@ class MultiTask(tf.Module, metaclass=abc.ABCMeta):
         if isinstance(model, base_model.MultiTaskBaseModel):
             model.initialize()
         if self._init_checkpoint:
-            checkpoint_fit.restore_newest(model, self._init_checkpoint, "task.init_checkpoint")
+            checkpoint_fit.restore_newest(
+                model, self._init_checkpoint, "task.init_checkpoint", self._init_exclude
+            )
         for name, task in self._tasks.items():
             task.initialize(base_model.get_sub_model(model, name))
 

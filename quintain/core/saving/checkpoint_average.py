@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from quintain import errors, file_io, file_paths
-from quintain.core.saving import checkpoint_fit, checkpoints, run_lock
+from quintain.core.saving import checkpoint_fit, checkpoints, run_lock, saved_graph
 from quintain.orbit import literal_paths, whole_files
 
 DIRECTORY: Final = "averaged"
@@ -168,7 +168,7 @@ def _open(path: str) -> Any:
         return literal_paths.read(path)
     except (tf.errors.OpError, ValueError, RuntimeError) as error:
         raise errors.CheckpointError(
-            f"the checkpoint {path!r} cannot be read: {checkpoint_fit.describe_error(error)}"
+            f"the checkpoint {path!r} cannot be read: {saved_graph.describe_error(error)}"
         ) from error
 
 
@@ -258,7 +258,7 @@ def _read(path: str, reader: Any, key: str) -> np.ndarray:
         value: np.ndarray = reader.get_tensor(key)
     except (tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:
         raise errors.CheckpointError(
-            f"the checkpoint {path!r} is damaged: {checkpoint_fit.describe_error(error)}"
+            f"the checkpoint {path!r} is damaged: {saved_graph.describe_error(error)}"
         ) from error
     return value
 

@@ -17,7 +17,7 @@ import tensorflow as tf
 from tensorflow.python.checkpoint import functional_saver
 
 from quintain import durable_files, errors, file_io, file_paths
-from quintain.core.saving import checkpoint_fit
+from quintain.core.saving import checkpoint_fit, saved_graph
 from quintain.orbit import background_checkpointer, checkpoint_watch, literal_paths, whole_files
 
 _STATE_FILE: Final = "checkpoint"
@@ -349,7 +349,7 @@ def find_damage(path: str) -> str | None:
                 f"{durable_files.explain(error)} If that can't be mended, move its files away; the "
                 "one before is used then."
             ) from error
-        return checkpoint_fit.describe_error(error)
+        return saved_graph.describe_error(error)
     return None
 
 

@@ -22,6 +22,7 @@ import tensorflow as tf
 
 from quintain import errors, file_io
 from quintain.core.input import input_files
+from quintain.nlp.data import odd_lines
 from quintain.orbit import iterators
 
 LabelType = Literal["int", "float"]
@@ -142,21 +143,24 @@ def find_columns(
 def read_rows(path: str, *, skips_damaged: bool = False) -> Iterator[tuple[int, list[str]]]:
     """Yields the number and the columns of every line of a TSV file that is not blank.
 
-    With `skips_damaged`, lines that are not UTF-8 are left out.
+    With `skips_damaged`, lines that are not UTF-8 are left out. Odd ones are counted and warned of.
 
     Raises:
         DataError: If the file can't be read, or a line is not UTF-8.
     """
+    for number, text in odd_lines.watch(path, _read_lines(path, skips_damaged=skips_damaged)):
+        if text and not text.isspace():
+            yield number, text.split("\t")
+
+
+def _read_lines(path: str, *, skips_damaged: bool) -> Iterator[tuple[int, str]]:
     for number, line in enumerate(read_raw_lines(path), start=1):
         line = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
         try:
-            text = line.decode("utf-8").rstrip("\r\n")
+            yield number, line.decode("utf-8").rstrip("\r\n")
         except UnicodeDecodeError as error:
-            if skips_damaged:
-                continue
-            raise _not_utf8(path, number, error) from error
-        if text and not text.isspace():
-            yield number, text.split("\t")
+            if not skips_damaged:
+                raise _not_utf8(path, number, error) from error
 
 
 def read_raw_lines(path: str) -> Iterator[bytes]:

@@ -1,7 +1,8 @@
 """Examples as JSON has them, and as a model takes and gives them.
 
 An instance is a mapping from the names of inputs to values; of a model with one input, the value
-alone will do. Strings that are no text are `{"b64": ...}`, as TensorFlow Serving has it.
+alone will do, and a string alone for a list of one. Strings that are no text are `{"b64": ...}`, as
+TensorFlow Serving has it.
 """
 
 import base64
@@ -94,6 +95,8 @@ def _parse_value(name: str, instance: Mapping[str, Any], spec: tf.TensorSpec) ->
     try:
         if spec.dtype == tf.string:
             array = np.asarray(_encode(value), dtype=object)
+            if array.ndim == 0 and spec.shape.rank == 2 and spec.shape[1] == 1:
+                array = array.reshape(1)
             is_fitting = all(isinstance(part, bytes) for part in array.reshape(-1))
         else:
             array = np.asarray(value)

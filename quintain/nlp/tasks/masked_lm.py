@@ -129,7 +129,7 @@ class MaskedLMTask(base_task.Task):
             kept = self._keep_vocabulary(data)
             vocabulary.check_same_copy(kept, path, field=self._vocabulary_field)
         if not path or not reference_checkpoint.load_if_reference(
-            model, path, field, required=["encoder"]
+            model, path, field, required=["encoder"], exclude=self.task_config.init_exclude
         ):
             super().initialize(model)
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any, Final
 
 import keras
@@ -11,14 +11,14 @@ import numpy as np
 from quintain import errors, file_io, file_paths
 from quintain.config import yaml_io
 from quintain.core.saving import checkpoint_fit, saved_graph
-from quintain.nlp.modeling import reference_layout
+from quintain.nlp.modeling import reference_layout, reference_weights
 
 _MARK: Final = "/_intermediate_dense/kernel/"
 """In a key of every Transformer of the reference; no layer of ours has weights of that name."""
 
 _FIRST_RELEASE_MARK: Final = "bert/embeddings/word_embeddings"
 _SLOT: Final = "/.OPTIMIZER_SLOT/"
-_STATES: Final = ("global_step", "save_counter", "train_loss", checkpoint_fit.OBJECT_GRAPH)
+_STATES: Final = ("global_step", "save_counter", "train_loss", saved_graph.OBJECT_GRAPH)
 _SHOWN: Final = 8
 _PARAMS_FILE: Final = "params.yaml"
 """Beside checkpoints of the reference's trainer: the config that they were trained with."""
@@ -87,7 +87,12 @@ def is_reference(path: str, field: str) -> bool:
 
 
 def load_if_reference(
-    model: keras.Model, path: str, field: str, *, required: Sequence[str] | None = None
+    model: keras.Model,
+    path: str,
+    field: str,
+    *,
+    required: Sequence[str] | None = None,
+    exclude: Sequence[str] = (),
 ) -> bool:
     """Loads a model if a checkpoint is one of the reference.
 
@@ -96,6 +101,7 @@ def load_if_reference(
         path: See there.
         field: See there.
         required: See there.
+        exclude: See there.
 
     Returns:
         Whether it was.
@@ -105,12 +111,17 @@ def load_if_reference(
     """
     if not is_reference(checkpoint_fit.find_newest(path, field), field):
         return False
-    load_model(model, path, field, required=required)
+    load_model(model, path, field, required=required, exclude=exclude)
     return True
 
 
 def load_model(
-    model: keras.Model, path: str, field: str, *, required: Sequence[str] | None = None
+    model: keras.Model,
+    path: str,
+    field: str,
+    *,
+    required: Sequence[str] | None = None,
+    exclude: Sequence[str] = (),
 ) -> Report:
     """Loads a model from a checkpoint of the reference.
 
@@ -120,18 +131,26 @@ def load_model(
         field: What errors call the path.
         required: Names of the parts that the checkpoint must have; the others stay new where it
             lacks them. None requires all.
+        exclude: Patterns of variables that stay new (`checkpoint_fit.find_excluded`).
 
     Raises:
         CheckpointError: If a required part is missing, or any part fits in part only.
+        ConfigError: If a pattern matches nothing.
     """
     try:
         parts = reference_layout.list_parts(model)
     except errors.CheckpointError as error:
         raise errors.CheckpointError(f"{field}: {path!r} can't be loaded: {error}") from error
-    return _load(parts, checkpoint_fit.find_newest(path, field), field, required)
+    excluded = checkpoint_fit.find_excluded(model, exclude)
+    return _load(parts, checkpoint_fit.find_newest(path, field), field, required, excluded)
 
 
-def load_parts(parts: Mapping[str, keras.layers.Layer], path: str, field: str) -> Report:
+def load_parts(
+    parts: Mapping[str, keras.layers.Layer],
+    path: str,
+    field: str,
+    excluded: Set[int] = frozenset(),
+) -> Report:
     """Loads an encoder, and dense layers of classifiers, from a checkpoint of the reference.
 
     Args:
@@ -139,6 +158,7 @@ def load_parts(parts: Mapping[str, keras.layers.Layer], path: str, field: str) -
             `next_sentence.pooler_dense`.
         path: Prefix of a checkpoint.
         field: What errors call it.
+        excluded: Variables that stay as they are, by `id`.
 
     Raises:
         CheckpointError: If the checkpoint lacks a part, or it does not fit.
@@ -152,7 +172,7 @@ def load_parts(parts: Mapping[str, keras.layers.Layer], path: str, field: str) -
         ]
     except errors.CheckpointError as error:
         raise errors.CheckpointError(f"{field}: {path!r} can't be loaded: {error}") from error
-    return _load(mapped, path, field, None)
+    return _load(mapped, path, field, None, excluded)
 
 
 def _load(
@@ -160,24 +180,29 @@ def _load(
     path: str,
     field: str,
     required: Sequence[str] | None,
+    excluded: Set[int],
 ) -> Report:
     saved = saved_graph.SavedGraph(saved_graph.open_reader(path, field))
-    chosen = {part.name: _choose_layout(part, saved) for part in parts}
+    left_out = {part.name for part in parts if not _list_kept(part.layouts[0], excluded)}
+    chosen = {
+        part.name: None if part.name in left_out else _choose_layout(part, saved) for part in parts
+    }
+    lacking = [name for name, layout in chosen.items() if layout is None and name not in left_out]
     present = [layout for layout in chosen.values() if layout is not None]
     differences = [
-        f"{part.name}: in the model, not in the checkpoint"
-        for part in parts
-        if chosen[part.name] is None and (required is None or part.name in required)
+        f"{name}: in the model, not in the checkpoint"
+        for name in lacking
+        if required is None or name in required
     ]
     for layout in present:
-        differences += _find_lacking(layout, saved)
+        differences += _find_lacking(layout, saved, excluded)
     differences += _find_extra(present, saved)
     differences += _compare_settings(parts, path)
     if differences:
         raise errors.CheckpointError(_describe(differences, path, field))
     loaded, keys = {}, set()
     for layout in present:
-        for weight in layout.weights:
+        for weight in _list_kept(layout, excluded):
             sources = [_get_key(layout, source, saved) for source in weight.sources]
             values = [np.reshape(saved.read(key), weight.reshaped) for key in sources]
             weight.variable.assign(np.concatenate(values, axis=-1))
@@ -186,13 +211,22 @@ def _load(
     rest = [key for key in sorted(saved.shapes) if key not in keys]
     unused = tuple(checkpoint_fit.plain_key(key) for key in rest if not _is_state(key))
     new = {
-        part.name: tuple(weight.name for weight in part.layouts[0].weights)
+        part.name: tuple(
+            weight.name for weight in part.layouts[0].weights if weight.name not in loaded
+        )
         for part in parts
-        if chosen[part.name] is None
     }
+    new = {name: weights for name, weights in new.items() if weights}
     report = Report(path, loaded, new, unused, len(rest) - len(unused))
-    _logger.log(logging.WARNING if new else logging.INFO, "%s: %s", field, report.summarize())
+    _logger.log(logging.WARNING if lacking else logging.INFO, "%s: %s", field, report.summarize())
     return report
+
+
+def _list_kept(
+    layout: reference_layout.Layout, excluded: Set[int]
+) -> list[reference_weights.Weight]:
+    """Returns the weights of a part that are to be loaded."""
+    return [weight for weight in layout.weights if id(weight.variable) not in excluded]
 
 
 def _describe(differences: Sequence[str], path: str, field: str) -> str:
@@ -254,9 +288,11 @@ def _get_key(layout: reference_layout.Layout, source: str, saved: saved_graph.Sa
     return key
 
 
-def _find_lacking(layout: reference_layout.Layout, saved: saved_graph.SavedGraph) -> Iterator[str]:
+def _find_lacking(
+    layout: reference_layout.Layout, saved: saved_graph.SavedGraph, excluded: Set[int]
+) -> Iterator[str]:
     """Yields the weights of a part that a checkpoint lacks, or has in another shape."""
-    for weight in layout.weights:
+    for weight in _list_kept(layout, excluded):
         for source in weight.sources:
             node = _find(layout, source, saved)
             shape = None if node is None else saved.get_shape(node)

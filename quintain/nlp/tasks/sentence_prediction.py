@@ -20,6 +20,7 @@ from typing_extensions import override
 from quintain import errors
 from quintain.core import base_task, task_factory
 from quintain.core import config_definitions as cfg
+from quintain.core.saving import checkpoint_fit
 from quintain.modeling import tf_utils
 from quintain.nlp.configs import encoders
 from quintain.nlp.configs import sentence_prediction as config_module
@@ -139,7 +140,8 @@ class SentencePredictionTask(prediction_serving.ServesPredictions):
 
         Raises:
             CheckpointError: If there is no checkpoint, or its encoder is of another shape.
-            ConfigError: If it was trained with another vocabulary.
+            ConfigError: If it was trained with another vocabulary, or a pattern of
+                `task.init_exclude` matches nothing.
         """
         if not self.task_config.init_checkpoint:
             return
@@ -153,7 +155,13 @@ class SentencePredictionTask(prediction_serving.ServesPredictions):
                 self.task_config.init_checkpoint,
                 field="task.train_data.vocab_file",
             )
-        pretrained.restore_parts(parts, self.task_config.init_checkpoint, "task.init_checkpoint")
+        pretrained.restore_parts(
+            parts,
+            self.task_config.init_checkpoint,
+            "task.init_checkpoint",
+            checkpoint_fit.name_variables(model),
+            checkpoint_fit.find_excluded(model, self.task_config.init_exclude),
+        )
 
     @override
     def build_inputs(

@@ -124,7 +124,9 @@ class TranslationTask(translation_serving.ServesTranslations):
         checkpoint = self.task_config.init_checkpoint
         if checkpoint:
             vocabulary.check_same(self.logging_dir, checkpoint)
-        if not checkpoint or not reference_checkpoint.load_if_reference(model, checkpoint, field):
+        if not checkpoint or not reference_checkpoint.load_if_reference(
+            model, checkpoint, field, exclude=self.task_config.init_exclude
+        ):
             super().initialize(model)
 
     @override

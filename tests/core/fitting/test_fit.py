@@ -384,3 +384,34 @@ def test_specs_of_batches_survive_as_text():
 
     assert keras_data.from_text(keras_data.to_text(spec)) == spec
     assert spec[0]["a"].shape.as_list() == [None, 3]
+
+
+@pytest.mark.slow
+def test_a_new_head_is_trained_on_the_base_of_another_run(tmp_path):
+    def build_classifier(num_outputs):
+        base = keras.layers.Dense(4, name="base", trainable=num_outputs == 1)
+        head = keras.layers.Dense(num_outputs, name="head")
+        model = keras.Sequential([keras.Input([3]), base, head])
+        model.compile("adam", "mse")
+        return model
+
+    first, second = build_classifier(1), build_classifier(2)
+    quintain.fit(first, (X, Y), model_dir=str(tmp_path / "first"))
+    options = {"init_checkpoint": str(tmp_path / "first"), "init_exclude": ["head/*"]}
+    quintain.fit(second, (X, np.repeat(Y, 2, 1)), model_dir=str(tmp_path / "second"), **options)
+
+    for ours, theirs in zip(second.layers[0].weights, first.layers[0].weights, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.slow
+def test_a_run_whose_layers_are_unfrozen_says_how_to_go_on(tmp_path):
+    model = build_model()
+    model.layers[0].trainable = False
+    model.compile("adam", "mse")
+    quintain.fit(model, (X, Y), model_dir=str(tmp_path))
+
+    with pytest.raises(
+        errors.CheckpointError, match=r"dense.*kernel: trainable now(?s:.*)model_dir"
+    ):
+        quintain.fit(build_model(), (X, Y), model_dir=str(tmp_path), epochs=2)

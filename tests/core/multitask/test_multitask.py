@@ -141,3 +141,17 @@ def test_several_tasks_are_not_trained_privately():
         multitask.MultiTask.create_optimizer(
             optimization_config.OptimizationConfig(), None, cfg.DifferentialPrivacyConfig()
         )
+
+
+def test_the_model_of_all_tasks_starts_but_for_what_is_excluded(two_tasks, two_heads, tmp_path):
+    source, model = two_heads(dropout_rate=0.0), two_heads(dropout_rate=0.0)
+    for variable in source.variables:
+        variable.assign_add(tf.ones_like(variable))
+    before = {variable.path: variable.numpy() for variable in model.variables}
+    path = tf.train.Checkpoint(model=source).write(str(tmp_path / "ckpt-1"))
+
+    two_tasks(init_checkpoint=path, init_exclude=["*bias"]).initialize(model)
+
+    for ours, theirs in zip(model.variables, source.variables, strict=True):
+        kept = before[ours.path] if ours.path.endswith("bias") else theirs
+        np.testing.assert_array_equal(ours, kept)

@@ -1,6 +1,7 @@
 """One small vocabulary serves all tests; files are real and small."""
 
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -255,13 +256,17 @@ def test_evaluation_sees_every_pair_once_in_order_and_keeps_the_tail(make_params
     assert _decode(tokenizer, batches, "targets") == [target for _, target in _PAIRS]
 
 
-def test_evaluation_cuts_long_sentences_and_still_ends_them(make_params, tokenizer):
+def test_evaluation_cuts_long_sentences_still_ends_them_and_says_so(make_params, tokenizer, caplog):
     dataset = _load(make_params(is_training=False, global_batch_size=500, max_seq_length=10))
 
     (batch,) = _take(iter(dataset), 2)
 
     assert batch["inputs"].shape[1] == 10
     assert np.all(np.sum(batch["inputs"] == tokenizer.eos_id, axis=1) == 1)
+    assert re.search(
+        r"Cut \d+ of 500 evaluation pairs .* to max_seq_length=10 tokens; the first is number",
+        caplog.text,
+    )
 
 
 def test_static_evaluation_pads_to_the_maximum(make_params):

@@ -173,3 +173,16 @@ def test_options_of_a_task_are_those_of_its_method(capsys, tmp_path, keras_file)
     assert "serving_default" in capsys.readouterr().out
     found = signature_model.SignatureModel.load(f"{tmp_path}/x")
     assert found.predict([PLANT]) == [{"kind": "oak", "sum": 6.0}]
+
+
+@pytest.mark.parametrize("shape", [[], [1]])
+def test_an_argument_is_a_text_or_json_where_the_model_takes_one_text(tmp_path, shape, capsys):
+    text = keras.Input(shape, name="text", dtype="string")
+    keras.Model(text, {"text": keras.layers.Identity()(text)}).save(tmp_path / "model.keras")
+    arguments = ["good film", '"good \\u0066ilm"', "5", "{", '{"b64": "Z29vZCBmaWxt"}']
+
+    assert main.run(["predict", f"--model_dir={tmp_path}", "--", *arguments]) == 0
+
+    answers = [json.loads(line)["text"] for line in capsys.readouterr().out.splitlines()]
+    expected = ["good film", "good film", "5", "{", "good film"]
+    assert answers == [[text] if shape else text for text in expected]

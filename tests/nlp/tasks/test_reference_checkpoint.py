@@ -273,6 +273,26 @@ def test_parts_are_required_unless_told_otherwise():
         load(build_pretrainer(), "pretrainer_v2_encoder")
 
 
+def test_excluded_weights_stay_new_whatever_the_checkpoint_holds():
+    model = build_translation()
+    kernel = next(each for each in model.variables if each.path.endswith("output_layer_norm/gamma"))
+    kernel.assign_add(tf.ones_like(kernel))
+    before = kernel.numpy()
+
+    report = load(model, "translation", exclude=["*output_layer_norm/*"])
+
+    np.testing.assert_array_equal(kernel.numpy(), before)
+    assert sum(map(len, report.new.values())) == 12
+    assert all("norm" in name for names in report.new.values() for name in names)
+
+
+def test_a_part_that_is_excluded_is_not_required():
+    exclude = ["cls_predictions/*", "next_sentence/*"]
+    report = load(build_pretrainer(), "pretrainer_v2_encoder", exclude=exclude)
+
+    assert sorted(report.new) == ["masked_lm", "next_sentence"]
+
+
 def test_weights_that_are_not_used_are_reported():
     report = load(build_classifier(), "pretrainer_v2", required=["encoder"])
     assert list(report.new) == ["sentence_prediction"]

@@ -197,6 +197,22 @@ def test_a_checkpoint_of_another_encoder_is_an_error(tmp_path, sizes, message):
         task.initialize(task.build_model())
 
 
+def test_an_encoder_without_its_excluded_variables_starts_from_a_pretraining(tmp_path):
+    source, path = save_pretraining(tmp_path, vocab_size=70)
+    task = make_task(init_checkpoint=path, init_exclude=("word_embeddings/*",))
+    model = task.build_model()
+
+    task.initialize(model)
+
+    ours, theirs = (
+        {weight.path: weight.numpy() for weight in encoder.weights}
+        for encoder in (model.encoder, source.encoder_network)
+    )
+    assert ours["word_embeddings/embeddings"].shape == (64, 8)
+    block = "block_0/self_attention/output/kernel"
+    np.testing.assert_array_equal(ours[block], theirs[block])
+
+
 def test_checkpoints_without_what_is_needed_are_errors(tmp_path):
     (tmp_path / "empty").mkdir()
     _, path = save_pretraining(tmp_path)

@@ -22,7 +22,7 @@ from quintain.core import input_reader
 from quintain.nlp.data import tokenizers
 
 _CHUNK = 16_384
-_DROPPED_WARNING_RATIO = 0.01
+_WARNING_RATIO = 0.01
 
 _logger = logging.getLogger(__name__)
 
@@ -80,14 +80,10 @@ def pack_for_training(
             "have no token on one side. "
             "Give a larger max_seq_length, or a vocabulary that fits the data."
         )
-    if num_dropped:
-        is_much = num_dropped > _DROPPED_WARNING_RATIO * len(pairs)
-        _logger.log(
-            logging.WARNING if is_much else logging.INFO,
-            "Left out %d of %d training pairs (%.1f %%) with more than max_seq_length=%d tokens on "
-            "one side, or with none.",
-            num_dropped, len(pairs), 100 * num_dropped / len(pairs), max_length,
-        )  # fmt: skip
+    _log_share(
+        "Left out %d of %d training pairs (%.1f %%)", num_dropped, len(pairs),
+        f"with more than max_seq_length={max_length} tokens on one side, or with none.",
+    )  # fmt: skip
     kept = np.flatnonzero(is_usable)
     with tf.device("CPU:0"):
         return PackedPairs(
@@ -106,6 +102,7 @@ def pack_for_evaluation(
     """Tokenises pairs, cutting what is too long so that it still ends with EOS.
 
     Only the first `tokenizers.MAX_CHARACTERS_PER_TOKEN` characters for each token are looked at.
+    The log says how many pairs are cut, in a warning if it is more than one in a hundred.
 
     Args:
         pairs: Sentence pairs.
@@ -116,6 +113,11 @@ def pack_for_evaluation(
         raise errors.DataError("input_path: no sentence pairs. Check the path.")
     limit = max_length * tokenizers.MAX_CHARACTERS_PER_TOKEN
     packed = _pack([(source[:limit], target[:limit]) for source, target in pairs], tokenizer)
+    cut = np.flatnonzero(np.any(packed.lengths > max_length, axis=1))
+    _log_share(
+        "Cut %d of %d evaluation pairs (%.1f %%)", len(cut), len(pairs),
+        f"to max_seq_length={max_length} tokens; the first is number {cut[:1].sum() + 1}.",
+    )  # fmt: skip
 
     def truncate(ids: tf.RaggedTensor) -> tf.RaggedTensor:
         return tf.concat([ids[:, :-1][:, : max_length - 1], ids[:, -1:]], axis=1)
@@ -124,6 +126,13 @@ def pack_for_evaluation(
         return dataclasses.replace(
             packed, sources=truncate(packed.sources), targets=truncate(packed.targets)
         )
+
+
+def _log_share(start: str, count: int, total: int, end: str) -> None:
+    """Logs how many pairs are left out or cut, if any are."""
+    if count:
+        level = logging.WARNING if count > _WARNING_RATIO * total else logging.INFO
+        _logger.log(level, "%s %s", start % (count, total, 100 * count / total), end)
 
 
 def _pack(

@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 
 from quintain import errors, file_io
+from quintain.nlp.data import odd_lines
 
 Pair = tuple[str, str]
 
@@ -42,7 +43,7 @@ def read_tsv(
     for path in paths:
         rows = []
         lines = _read_whole_lines(path) if skips_damaged else enumerate(_read_lines(path), start=1)
-        for number, line in lines:
+        for number, line in odd_lines.watch(path, lines):
             if line and not line.isspace():
                 try:
                     rows.append(_split_row(path, number, line))
@@ -86,7 +87,10 @@ def read_aligned(
         )
     pairs: list[Pair] = []
     for source_path, target_path in zip(source_paths, target_paths, strict=True):
-        sources, targets = _read_lines(source_path), _read_lines(target_path)
+        sources, targets = (
+            [line for _, line in odd_lines.watch(path, enumerate(_read_lines(path), start=1))]
+            for path in (source_path, target_path)
+        )
         if len(sources) != len(targets):
             raise errors.DataError(
                 f"{source_path} has {len(sources)} lines, but {target_path} has {len(targets)}. "
