@@ -46,6 +46,10 @@ class Task(task_serving.ServingTask, metaclass=abc.ABCMeta):
     loss = "loss"
     """Key of the loss in the logs of a step."""
 
+    loss_count = "loss_count"
+    """Key of the number of examples that count in the mean of the loss, in the logs of a step.
+    Without it, all batches count alike."""
+
     metric_labels: ClassVar[Mapping[str, MetricLabel]] = {}
     """How metrics are shown while a run goes on, by their names in its logs, the most important
     first. Those that are not here follow, by their names."""
