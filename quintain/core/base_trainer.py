@@ -339,7 +339,7 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
     @override
     def evaluate(self, num_steps: tf.Tensor) -> orbit.runner.Output | None:
         """Evaluates `num_steps` steps, or all of the data for -1."""
-        with self._state.interrupted_loop_kept():
+        with self.interrupted_loop_kept():
             return super().evaluate(num_steps)
 
     def evaluate_one_batch(self) -> orbit.runner.Output:
