@@ -131,7 +131,7 @@ def build_from_batch(
     outputs = task.inference_step(features, model)
     try:
         model_metrics.build_compiled(model, task.process_compiled_metrics, labels, outputs)
-    except (TypeError, ValueError):
+    except (AttributeError, LookupError, TypeError, ValueError):
         # Steps of the model's own may measure something else than these labels, and make the
         # variables when they are traced.
         if strategy.num_replicas_in_sync > 1:
