@@ -47,8 +47,7 @@ class Task(task_serving.ServingTask, metaclass=abc.ABCMeta):
     """Key of the loss in the logs of a step."""
 
     loss_count = "loss_count"
-    """Key of the number of examples that count in the mean of the loss, in the logs of a step.
-    Without it, all batches count alike."""
+    """Key of how many examples the loss counts for in means; without it, batches count alike."""
 
     metric_labels: ClassVar[Mapping[str, MetricLabel]] = {}
     """How metrics are shown while a run goes on, by their names in its logs, the most important
@@ -449,7 +448,4 @@ class Task(task_serving.ServingTask, metaclass=abc.ABCMeta):
     ) -> dict[str, Any]:
         logs: dict[str, Any] = {} if loss is None else {self.loss: loss}
         self.update_metrics(metrics, labels, outputs, model)
-        compiled = model_metrics.compiled_metrics(model)
-        if compiled is not None:
-            logs.update(model_metrics.read([compiled]))
-        return logs
+        return logs | model_metrics.read(model_metrics.compiled_parts(model))

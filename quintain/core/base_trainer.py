@@ -309,10 +309,7 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
                     metrics=self._train_metrics,
                 )
             loss, count = logs[self._task.loss], logs.get(self._task.loss_count, 1.0)
-            if self._async is None:
-                self._train_loss.update_state(loss, sample_weight=count)
-            else:
-                async_loops.add_to_mean(self._train_loss, loss, count)
+            async_loops.add_to_mean(self._train_loss, loss, count)
             real_inputs = self._privacy.take_real(replica_inputs)
             self._state.count_items(self._task.count_items(real_inputs))
 
@@ -407,7 +404,13 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
             self.join()
             logs = self._evaluation.collect(aggregated_logs, self.global_step)
             logs |= self._privacy.read_logs(self._state.step)
-            return logs | self._export_best(logs)
+            return logs | best_checkpoint.export_best(
+                self._checkpoint_exporter,
+                self._checkpoint,
+                logs,
+                step=self._state.step,
+                metric_name=self._config.trainer.best_checkpoint_eval_metric,
+            )
         finally:
             self._state.use_average(False)
 
@@ -496,15 +499,3 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
             self._train_dataset = self._build_dataset(self._config.task.train_data)
         self.train_iterator = None
         return self.ensure_train_iterator()
-
-    def _export_best(self, logs: dict[str, Any]) -> dict[str, Any]:
-        """Saves this step apart if `logs` are the best so far, and returns the best value."""
-        exporter = self._checkpoint_exporter
-        if exporter is None:
-            return {}
-        exporter.maybe_export_checkpoint(self._checkpoint, logs, self._state.step)
-        name = self._config.trainer.best_checkpoint_eval_metric
-        best: Any = exporter.best_ckpt_logs
-        for part in name.split("|"):
-            best = best.get(part) if isinstance(best, dict) else None
-        return {} if best is None else {f"best_{name}": best}

@@ -59,7 +59,7 @@ def check_is_synchronous(strategy: tf.distribute.Strategy, what: str) -> None:
 
 
 def add_to_mean(metric: keras.metrics.Mean, value: tf.Tensor, count: Any = 1.0) -> None:
-    """Adds a value to a mean that several workers add to at the same time.
+    """Adds a value, as often as it counts, to a mean that several workers may add to at once.
 
     `Mean.update_state` reads, adds and writes, so that the value of another worker can get lost
     in between; here each addition is one operation of the parameter server.

@@ -222,7 +222,8 @@ class KerasModelTask(base_task.Task):
     ) -> dict[str, Any]:
         """Does the model's own `train_step`, which updates its metrics, too."""
         del optimizer, metrics
-        return self._run(model, model.train_step, inputs)
+        loss, count = _run_step(model, model.train_step, inputs)
+        return {self.loss: loss, self.loss_count: count}
 
     @override
     def validation_step(
@@ -230,12 +231,7 @@ class KerasModelTask(base_task.Task):
     ) -> dict[str, Any]:
         """Does the model's own `test_step`, which updates its metrics, too."""
         del metrics
-        return self._run(model, model.test_step, inputs)
-
-    def _run(
-        self, model: keras.Model, step: Callable[[Any], Any], inputs: Any
-    ) -> dict[str, tf.Tensor]:
-        loss, count = _run_step(model, step, inputs)
+        loss, count = _run_step(model, model.test_step, inputs)
         return {self.loss: loss, self.loss_count: count}
 
     @override
