@@ -46,6 +46,9 @@ class Task(task_serving.ServingTask, metaclass=abc.ABCMeta):
     loss = "loss"
     """Key of the loss in the logs of a step."""
 
+    loss_count = "loss_count"
+    """Key of how many examples the loss counts for in means; without it, batches count alike."""
+
     metric_labels: ClassVar[Mapping[str, MetricLabel]] = {}
     """How metrics are shown while a run goes on, by their names in its logs, the most important
     first. Those that are not here follow, by their names."""
@@ -450,7 +453,4 @@ class Task(task_serving.ServingTask, metaclass=abc.ABCMeta):
     ) -> dict[str, Any]:
         logs: dict[str, Any] = {} if loss is None else {self.loss: loss}
         self.update_metrics(metrics, labels, outputs, model)
-        compiled = model_metrics.compiled_metrics(model)
-        if compiled is not None:
-            logs.update(model_metrics.read([compiled]))
-        return logs
+        return logs | model_metrics.read(model_metrics.compiled_parts(model))

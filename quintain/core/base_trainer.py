@@ -90,6 +90,7 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
             config.trainer,
             config.runtime,
             count_used=self._count_used,
+            list_loop_metrics=self._list_loop_metrics,
             get_probe_dataset=self.get_probe_dataset if train_dataset is None else None,
         )
         self._train_loss = keras.metrics.Mean("training_loss", dtype="float32")
@@ -307,10 +308,8 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
                     optimizer=self._optimizer,
                     metrics=self._train_metrics,
                 )
-            if self._async is None:
-                self._train_loss.update_state(logs[self._task.loss])
-            else:
-                async_loops.add_to_mean(self._train_loss, logs[self._task.loss])
+            loss, count = logs[self._task.loss], logs.get(self._task.loss_count, 1.0)
+            async_loops.add_to_mean(self._train_loss, loss, count)
             real_inputs = self._privacy.take_real(replica_inputs)
             self._state.count_items(self._task.count_items(real_inputs))
 
@@ -318,7 +317,7 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
         self._state.random_watch.check_traced()
 
     def train_loop_end(self) -> dict[str, Any]:
-        """Collects the means over the loop, resets them, and adds learning rate and rates.
+        """Collects the means over the loop, and adds learning rate and rates.
 
         Returns:
             Mapping with the metrics, `training_loss`, `learning_rate`, and `examples_per_second`
@@ -326,11 +325,19 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
             `epsilon`.
         """
         self.join()
-        compiled = model_metrics.compiled_metrics(self._model)
-        metrics = [*self._train_metrics, compiled, self._train_loss]
-        logs = model_metrics.read(metrics)
-        model_metrics.reset(metrics)
+        logs = model_metrics.read(self._list_loop_metrics())
         return logs | self._state.end_loop() | self._privacy.read_logs(self._state.step)
+
+    def _list_loop_metrics(self) -> list[keras.metrics.Metric]:
+        """Returns the metrics that a training loop adds up."""
+        compiled = model_metrics.compiled_parts(self._model)
+        return [*self._train_metrics, *compiled, self._train_loss]
+
+    @override
+    def evaluate(self, num_steps: tf.Tensor) -> orbit.runner.Output | None:
+        """Evaluates `num_steps` steps, or all of the data for -1."""
+        with self.interrupted_loop_kept():
+            return super().evaluate(num_steps)
 
     def evaluate_one_batch(self) -> orbit.runner.Output:
         """Evaluates the first batch, to see what metrics an evaluation gives; exports nothing."""
@@ -397,7 +404,13 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
             self.join()
             logs = self._evaluation.collect(aggregated_logs, self.global_step)
             logs |= self._privacy.read_logs(self._state.step)
-            return logs | self._export_best(logs)
+            return logs | best_checkpoint.export_best(
+                self._checkpoint_exporter,
+                self._checkpoint,
+                logs,
+                step=self._state.step,
+                metric_name=self._config.trainer.best_checkpoint_eval_metric,
+            )
         finally:
             self._state.use_average(False)
 
@@ -435,7 +448,7 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
         self, params: cfg.DataConfig, dataset: dataset_distribution.Dataset | None
     ) -> None:
         """Makes the variables that need a batch: of `dataset`, or of a pipeline of its own."""
-        if not trainer_setup.needs_batch(self._model, self.strategy):
+        if not trainer_setup.needs_batch(self._model):
             return
         if dataset is None:
             dataset = dataset_distribution.build_dataset(self._task.build_inputs, params)
@@ -470,7 +483,6 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
             {"": self._task},
             positions,
             list_metrics=lambda: [*self._train_metrics, *self._evaluation.metrics],
-            list_loop_metrics=lambda: [*self._train_metrics, self._train_loss],
             is_training=train,
         )
 
@@ -487,15 +499,3 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
             self._train_dataset = self._build_dataset(self._config.task.train_data)
         self.train_iterator = None
         return self.ensure_train_iterator()
-
-    def _export_best(self, logs: dict[str, Any]) -> dict[str, Any]:
-        """Saves this step apart if `logs` are the best so far, and returns the best value."""
-        exporter = self._checkpoint_exporter
-        if exporter is None:
-            return {}
-        exporter.maybe_export_checkpoint(self._checkpoint, logs, self._state.step)
-        name = self._config.trainer.best_checkpoint_eval_metric
-        best: Any = exporter.best_ckpt_logs
-        for part in name.split("|"):
-            best = best.get(part) if isinstance(best, dict) else None
-        return {} if best is None else {f"best_{name}": best}

@@ -1,6 +1,7 @@
 import inspect
 import math
 
+import keras
 import pytest
 import tensorflow as tf
 
@@ -306,3 +307,83 @@ def test_only_what_the_user_wrote_is_converted(line_params):
         assert max(loss.get("training_loss", 0), loss.get("validation_loss", 0)) > 1000
         generated = [name for name in stacks["build_losses"] if "autograph_generated" in name]
         assert len(generated) == 1
+
+
+def compile_models(task):
+    """Lets a task's models have a metric that they are compiled with."""
+    build_model = task.build_model
+
+    def build_compiled():
+        model = build_model()
+        model.compile(metrics=["mae"])
+        return model
+
+    task.build_model = build_compiled
+    return task
+
+
+def begin_interrupted_loop(trainer):
+    """Trains for the first step of a loop of three, and stops there."""
+    trainer.train_loop_begin()
+    trainer.train_step(trainer.ensure_train_iterator())
+    trainer.loop_position.assign(2)
+
+
+@pytest.mark.slow
+def test_training_measures_its_own_batches_whatever_is_evaluated_between(line_params, tmp_path):
+    def build():
+        return build_trainer(
+            line_params(PLAIN), wrap_task=compile_models, train_dataset=make_batches(8)
+        )
+
+    trainer = build()
+    errors_of_batches = [
+        float(tf.reduce_mean(tf.abs(labels - trainer.model(features))))
+        for features, labels in make_batches(8)
+    ]
+    losses = compute_losses(trainer, make_batches(8))
+
+    def check(logs, start, end):
+        for name, each in (("training_loss", losses), ("mae", errors_of_batches)):
+            expected = sum(each[start:end]) / (end - start)
+            assert float(logs[name]) == pytest.approx(expected, rel=1e-6)
+        assert float(logs["absolute_error"]) == pytest.approx(float(logs["mae"]), rel=1e-6)
+
+    evaluated = trainer.evaluate(tf.constant(2))
+    check(trainer.train(tf.constant(2)), 0, 2)
+    assert float(trainer.evaluate(tf.constant(2))["mae"]) == float(evaluated["mae"])
+    check(trainer.train(tf.constant(1)), 2, 3)
+    trainer.evaluate_one_batch()
+    begin_interrupted_loop(trainer)
+    path = trainer.checkpoint.save(str(tmp_path / "ckpt"))
+    trainer.evaluate(tf.constant(2))
+    check(trainer.train(tf.constant(2)), 3, 6)
+
+    restored = build()
+    restored.checkpoint.restore(path)
+    restored.evaluate_one_batch()
+    check(restored.train(tf.constant(2)), 3, 6)
+    check(restored.train(tf.constant(2)), 6, 8)
+
+
+class VariableMean(keras.metrics.Mean):
+    """Returns a variable, as the metric in Keras' documentation does."""
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        super().update_state(tf.ones([]))
+
+    def result(self):
+        return self.total
+
+
+def test_the_result_of_a_loop_stays_what_it_is_when_the_next_begins(line_params):
+    def with_metric(task):
+        task.build_metrics = lambda training=True: [VariableMean("steps")]
+        return task
+
+    trainer = build_trainer(line_params(PLAIN), wrap_task=with_metric)
+    logs = [trainer.train(tf.constant(3)), trainer.train(tf.constant(2))]
+    logs.append(trainer.evaluate(tf.constant(1)))
+    trainer.evaluate(tf.constant(4))
+
+    assert [float(one["steps"]) for one in logs] == [3.0, 2.0, 1.0]

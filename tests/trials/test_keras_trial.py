@@ -186,6 +186,20 @@ def test_a_training_in_two_processes_is_that_of_one_to_the_bit(trial_class, spec
     assert sorted(final.metrics) == sorted(whole.list_validation_metrics())
 
 
+class Count(keras.metrics.Metric):
+    """Counts examples, and returns its variable as the metric in Keras' documentation does."""
+
+    def __init__(self):
+        super().__init__(name="count")
+        self.count = self.add_variable(shape=(), initializer="zeros", name="count")
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        self.count.assign_add(keras.ops.sum(keras.ops.ones_like(y_true)))
+
+    def result(self):
+        return self.count
+
+
 @pytest.mark.slow
 def test_metrics_are_those_of_each_batch(spec):
     class PlainTrial(LinearTrial):
@@ -194,7 +208,7 @@ def test_metrics_are_those_of_each_batch(spec):
 
         def build_model(self):
             model = keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(1)])
-            model.compile(keras.optimizers.SGD(0.0), loss="mse", metrics=["mae"])
+            model.compile(keras.optimizers.SGD(0.0), loss="mse", metrics=["mae", Count()])
             return model
 
     controller = build(PlainTrial, spec)
@@ -210,6 +224,9 @@ def test_metrics_are_those_of_each_batch(spec):
     assert validation.num_inputs == 20
     assert validation.metrics["val_loss"] == pytest.approx(np.mean(errors_**2), rel=1e-6)
     assert validation.metrics["val_mae"] == pytest.approx(np.mean(np.abs(errors_)), rel=1e-6)
+    assert validation.metrics["val_count"] == 20
+    assert controller.train(2).batch_metrics == [result.batch_metrics[1], result.batch_metrics[0]]
+    assert [metrics["count"] for metrics in result.batch_metrics] == [10, 10, 10]
     assert controller.metric_aliases["loss"] == "val_loss"
 
 

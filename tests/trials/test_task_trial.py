@@ -37,6 +37,7 @@ class SumTask(base_task.Task):
              keras.layers.Dense(1)]
         )
         model.build((None, 3))
+        model.compile(metrics=["mae"])
         return model
 
     def build_inputs(self, params, input_context=None):
@@ -114,6 +115,9 @@ def test_a_training_in_two_processes_is_that_of_one_to_the_bit(spec):
     assert expected[0].num_inputs == 12
     assert expected[0].metrics["learning_rate"] == pytest.approx(0.02)
     assert {"loss", "training_loss", "absolute_error"} <= expected[0].metrics.keys()
+    for measured in expected:
+        error = measured.metrics["absolute_error"]
+        assert measured.metrics["mae"] == pytest.approx(error, rel=1e-6)
     assert not [name for name in expected[0].metrics if name.endswith(("_ms", "_per_second"))]
     first = build(spec)
     found = [first.train(3)]

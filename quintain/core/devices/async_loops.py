@@ -58,14 +58,15 @@ def check_is_synchronous(strategy: tf.distribute.Strategy, what: str) -> None:
         )
 
 
-def add_to_mean(metric: keras.metrics.Mean, value: tf.Tensor) -> None:
-    """Adds a value to a mean that several workers add to at the same time.
+def add_to_mean(metric: keras.metrics.Mean, value: tf.Tensor, count: Any = 1.0) -> None:
+    """Adds a value, as often as it counts, to a mean that several workers may add to at once.
 
     `Mean.update_state` reads, adds and writes, so that the value of another worker can get lost
     in between; here each addition is one operation of the parameter server.
     """
-    metric.total.value.assign_add(tf.cast(value, metric.total.dtype))
-    metric.count.value.assign_add(tf.ones([], metric.count.dtype))
+    count = tf.cast(count, metric.count.dtype)
+    metric.total.value.assign_add(tf.cast(value, metric.total.dtype) * count)
+    metric.count.value.assign_add(count)
 
 
 class AsyncTraining:

@@ -213,11 +213,6 @@ class KerasModelTask(base_task.Task):
         return features, labels
 
     @override
-    def build_metrics(self, training: bool = True) -> list[keras.metrics.Metric]:
-        """Returns the mean of the loss over the examples of an evaluation."""
-        return [] if training else [keras.metrics.Mean(LOSS)]
-
-    @override
     def train_step(
         self,
         inputs: Any,
@@ -227,18 +222,17 @@ class KerasModelTask(base_task.Task):
     ) -> dict[str, Any]:
         """Does the model's own `train_step`, which updates its metrics, too."""
         del optimizer, metrics
-        return {self.loss: _run_step(model, model.train_step, inputs)}
+        loss, count = _run_step(model, model.train_step, inputs)
+        return {self.loss: loss, self.loss_count: count}
 
     @override
     def validation_step(
         self, inputs: Any, model: keras.Model, metrics: Any | None = None
     ) -> dict[str, Any]:
-        """Does the model's own `test_step`; examples count alike, whatever their batch."""
-        loss = _run_step(model, model.test_step, inputs)
-        size = tf.shape(tf.nest.flatten(inputs)[0])[0]
-        mean = next(one for one in metrics or [] if one.name == LOSS)
-        mean.update_state(loss, sample_weight=tf.cast(size, loss.dtype))
-        return {}
+        """Does the model's own `test_step`, which updates its metrics, too."""
+        del metrics
+        loss, count = _run_step(model, model.test_step, inputs)
+        return {self.loss: loss, self.loss_count: count}
 
     @override
     def build_export_module(self, model: keras.Model) -> export_base.ExportModule:
@@ -353,8 +347,14 @@ def _build_zeros(spec: tf.TensorSpec) -> tf.Tensor:
     return tf.zeros([size or 1 for size in spec.shape.as_list()], spec.dtype)
 
 
-def _run_step(model: keras.Model, step: Callable[[Any], Any], inputs: Any) -> tf.Tensor:
-    """Runs a step of the model's own, and returns the loss of this batch.
+def _run_step(
+    model: keras.Model, step: Callable[[Any], Any], inputs: Any
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Runs a step of the model's own.
+
+    Returns:
+        The loss of this batch, and how much it counts in the mean that Keras would show: as the
+        step has it count in a mean of its own, else as many as there are examples.
 
     Raises:
         ConfigError: If the step does not say its loss.
@@ -372,9 +372,12 @@ def _run_step(model: keras.Model, step: Callable[[Any], Any], inputs: Any) -> tf
             f"mapping with `loss`.\n  {user_errors.locate(step)}"
         )
     if mean is None or before is None:
-        return tf.convert_to_tensor(logs["loss"])
+        size = tf.cast(tf.shape(tf.nest.flatten(inputs)[0])[0], tf.float32)
+        count = size if own is None else tf.where(own.count > 0, own.count, size)
+        return tf.convert_to_tensor(logs["loss"]), count
     # The mean is over all batches since it was last reset.
-    return (mean.total - before[0]) / tf.maximum(mean.count - before[1], 1e-12)
+    count = mean.count - before[1]
+    return (mean.total - before[0]) / tf.maximum(count, 1e-12), count
 
 
 def _find_mean(model: keras.Model, own: Any) -> keras.metrics.Mean | None:

@@ -41,8 +41,10 @@ class TaskEvaluation:
 
     def begin(self) -> None:
         """Resets loss and metrics."""
-        compiled = model_metrics.compiled_metrics(self._model)
-        model_metrics.reset([*self.metrics, compiled, self.loss])
+        model_metrics.reset([*self._list_metrics(), self.loss])
+
+    def _list_metrics(self) -> list[keras.metrics.Metric]:
+        return [*self.metrics, *model_metrics.compiled_parts(self._model)]
 
     def without_autograph(
         self, step_fn: Callable[..., Any], *callers: object
@@ -69,7 +71,8 @@ class TaskEvaluation:
         def step_fn(replica_inputs: Any) -> dict[str, Any]:
             logs = validation_step(replica_inputs, model=self._model, metrics=self.metrics)
             if self._task.loss in logs:
-                self._update_loss(logs[self._task.loss], replica_inputs)
+                count = logs.get(self._task.loss_count, 1.0)
+                self._update_loss(logs[self._task.loss], count, replica_inputs)
             return logs
 
         outputs = replica_steps.run(self._strategy, self._runtime, step_fn, inputs)
@@ -98,8 +101,7 @@ class TaskEvaluation:
             The metrics, `validation_loss` if there was one, and what the task's
             `reduce_aggregated_logs` gives.
         """
-        compiled = model_metrics.compiled_metrics(self._model)
-        logs = model_metrics.read([*self.metrics, compiled])
+        logs = model_metrics.read(self._list_metrics())
         if float(tf.convert_to_tensor(self.loss.count)):
             logs[self.loss.name] = self.loss.result()
         if aggregated_logs:
@@ -111,14 +113,14 @@ class TaskEvaluation:
             image_summaries.write_images(named, int(global_step.numpy()))
         return logs
 
-    def _update_loss(self, loss: tf.Tensor, inputs: Any) -> None:
+    def _update_loss(self, loss: tf.Tensor, count: Any, inputs: Any) -> None:
         """Adds a replica's loss, unless its share of the last batch was empty."""
         if self._strategy.num_replicas_in_sync == 1:
-            self.loss.update_state(loss)
+            self.loss.update_state(loss, sample_weight=count)
             return
         sizes = [tf.shape(leaf)[0] for leaf in tf.nest.flatten(inputs) if leaf.shape.rank != 0]
         has_examples = tf.constant(True) if not sizes else sizes[0] > 0
         self.loss.update_state(
             tf.where(has_examples, loss, tf.zeros_like(loss)),
-            sample_weight=tf.cast(has_examples, tf.float32),
+            sample_weight=tf.cast(has_examples, tf.float32) * tf.cast(count, tf.float32),
         )

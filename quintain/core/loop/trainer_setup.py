@@ -98,16 +98,16 @@ def track_norms(config: cfg.TrainerConfig, optimizer: Any) -> norms.NormSums | N
     return found.track_norms()
 
 
-def needs_batch(model: keras.Model, strategy: tf.distribute.Strategy) -> bool:
-    """Whether a model, or what it was compiled with, needs a batch to have its variables.
+def needs_batch(model: keras.Model) -> bool:
+    """Returns whether a model, or what it was compiled with, needs a batch to have its variables.
 
-    A traced step of several replicas can't make them.
+    A traced step of several replicas can't make them, and a checkpoint is restored into those that
+    there are.
     """
-    has_replicas = strategy.num_replicas_in_sync > 1
     return (
         not model.built
         or unbuilt_layers.lacks_weights(model)
-        or (has_replicas and model_metrics.lacks_variables(model))
+        or model_metrics.lacks_variables(model)
     )
 
 
@@ -129,4 +129,10 @@ def build_from_batch(
     batch = tf.nest.map_structure(lambda part: strategy.experimental_local_results(part)[0], batch)
     features, labels = task.split_inputs(poisson_sampling.to_batch(batch).inputs)
     outputs = task.inference_step(features, model)
-    model_metrics.build_compiled(model, task.process_compiled_metrics, labels, outputs)
+    try:
+        model_metrics.build_compiled(model, task.process_compiled_metrics, labels, outputs)
+    except (AttributeError, LookupError, TypeError, ValueError):
+        # Steps of the model's own may measure something else than these labels, and make the
+        # variables when they are traced.
+        if strategy.num_replicas_in_sync > 1:
+            raise

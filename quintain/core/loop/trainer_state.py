@@ -1,7 +1,8 @@
 """What a trainer carries from loop to loop besides its metrics, and its place in checkpoints."""
 
+import contextlib
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import keras
@@ -14,6 +15,7 @@ from quintain.core.devices import distribution, replica_seeds, replica_statistic
 from quintain.core.input import pipeline_inspection, random_watch
 from quintain.core.loop import loop_record, loop_timing, trainer_setup
 from quintain.core.saving import checkpoint_fit, checkpoint_state, cluster_checkpoints, task_state
+from quintain.core.steps import model_metrics
 from quintain.optimization import ema, gradient_accumulation, norms, optimizer_wrapper
 
 COUNTED_ITEMS: Final = ("examples", "tokens")
@@ -36,6 +38,7 @@ class TrainerState:
         runtime: cfg.RuntimeConfig,
         *,
         count_used: Callable[[], Mapping[str, int]],
+        list_loop_metrics: ListMetrics,
         get_probe_dataset: Callable[[], tf.data.Dataset] | None = None,
     ) -> None:
         """Creates what is of the run, in the scope of the strategy.
@@ -45,6 +48,7 @@ class TrainerState:
             config: What the trainer is to do.
             runtime: On what devices.
             count_used: Returns the batches that the run has trained on so far, by name of the data.
+            list_loop_metrics: Returns the metrics that a training loop adds up.
             get_probe_dataset: Builds the training pipeline anew, to measure its stages. None if it
                 can't be built.
         """
@@ -56,6 +60,8 @@ class TrainerState:
         self.record = loop_record.LoopRecord(trainer, self.global_step, count_used)
         self.timing = loop_timing.LoopTiming(get_probe_dataset)
         self.random_watch = random_watch.RandomWatch()
+        self._list_loop_metrics = list_loop_metrics
+        self._loop_state = checkpoint_state.variables_state(self._list_loop_variables)
         self._item_counts = {name: _create_counter(name) for name in COUNTED_ITEMS}
         self.average: ema.ExponentialMovingAverage | None = None
         self.accumulation: gradient_accumulation.GradientAccumulation | None = None
@@ -111,9 +117,29 @@ class TrainerState:
             self.average.swap_weights()
 
     def begin_loop(self) -> None:
-        """Starts the clock of a loop, and notes where it begins."""
+        """Starts the clock of a loop, notes where it begins, and resets its metrics.
+
+        A loop that goes on after an interruption adds to what it had when it was interrupted.
+        """
+        if not self._is_loop_interrupted:
+            model_metrics.reset(self._list_loop_metrics())
         self.timing.begin_loop(self.step)
         self.record.begin_loop()
+
+    @property
+    def _is_loop_interrupted(self) -> bool:
+        return bool(self.loop_position.numpy())
+
+    @contextlib.contextmanager
+    def interrupted_loop_kept(self) -> Iterator[None]:
+        """Lets an evaluation use metrics to which an interrupted loop will add."""
+        is_interrupted = self._is_loop_interrupted
+        state = self._loop_state.serialize() if is_interrupted else b""
+        try:
+            yield
+        finally:
+            if is_interrupted:
+                self._loop_state.deserialize(state)
 
     def count_items(self, counts: Mapping[str, tf.Tensor]) -> None:
         """Adds one replica's counts, by the names in `COUNTED_ITEMS`; part of a step."""
@@ -121,13 +147,14 @@ class TrainerState:
             self._item_counts[name].assign_add(tf.cast(count, tf.int64))
 
     def end_loop(self) -> dict[str, Any]:
-        """Stops the clock, and resets what was added up.
+        """Stops the clock, and resets what was counted.
 
         Returns:
             `learning_rate`, of the next update; the times of the loop, see `LoopTiming.end_loop`;
             `examples_per_second` and `tokens_per_second` where the task counts them; and the norms,
             where they are measured.
         """
+        self.loop_position.assign(0)
         schedule = getattr(self._optimizer, "learning_rate_schedule", None)
         logs = {
             "learning_rate": (
@@ -180,7 +207,6 @@ class TrainerState:
         positions: Mapping[str, checkpoint_state.DataPosition],
         *,
         list_metrics: ListMetrics,
-        list_loop_metrics: ListMetrics,
         is_training: bool,
     ) -> tf.train.Checkpoint:
         """Returns everything that a run needs to go on as if it had not been stopped.
@@ -191,7 +217,6 @@ class TrainerState:
                 any, loops always start from their beginning.
             list_metrics: Returns the metrics that are not the tasks' own, though they may hold
                 them.
-            list_loop_metrics: Returns those that a training loop adds up.
             is_training: Whether the run trains.
         """
         per_worker = functools.partial(cluster_checkpoints.PerWorkerState, self.strategy)
@@ -204,8 +229,7 @@ class TrainerState:
         for name, position in positions.items():
             items[name] = per_worker(position, position.skip_batches)
         if positions:
-            list_variables = functools.partial(self._list_loop_variables, list_loop_metrics)
-            items["loop_state"] = per_worker(checkpoint_state.variables_state(list_variables))
+            items["loop_state"] = per_worker(self._loop_state)
         return tf.train.Checkpoint(
             global_step=self.global_step,
             random_state=per_worker(checkpoint_state.RandomState(self._model)),
@@ -225,9 +249,9 @@ class TrainerState:
             *(variable for metric in list_metrics() for variable in metric.variables),
         ]
 
-    def _list_loop_variables(self, list_loop_metrics: ListMetrics) -> list[Any]:
-        """What a loop has added up so far; not zero only in a checkpoint of an interrupted loop."""
-        metrics = list_loop_metrics()
+    def _list_loop_variables(self) -> list[Any]:
+        """Returns the steps that an interrupted loop had left, and what it has added up so far."""
+        metrics = self._list_loop_metrics()
         return [self.loop_position, *(part for metric in metrics for part in metric.variables)]
 
 

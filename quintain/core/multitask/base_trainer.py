@@ -73,7 +73,11 @@ class MultiTaskBaseTrainer(stateful_trainer.StatefulTrainer):
         self._optimizer = optimizer
         self._runtime = runtime or cfg.RuntimeConfig()
         self._state = trainer_state.TrainerState(
-            self, config or cfg.TrainerConfig(), self._runtime, count_used=self._count_used
+            self,
+            config or cfg.TrainerConfig(),
+            self._runtime,
+            count_used=self._count_used,
+            list_loop_metrics=self._list_loop_metrics,
         )
         step_kernels.check(self._runtime)
         self._training_losses = {
@@ -113,7 +117,7 @@ class MultiTaskBaseTrainer(stateful_trainer.StatefulTrainer):
             params = tasks[name].task_config.train_data
             is_read_here = self._is_train_data_built and not params.enable_tf_data_service
             sub_model = base_model.get_sub_model(model, name)
-            if is_read_here and trainer_setup.needs_batch(sub_model, self.strategy):
+            if is_read_here and trainer_setup.needs_batch(sub_model):
                 # A second iterator of the same dataset would shuffle in another order.
                 datasets[name] = self._build_dataset(name)
         build_from_batches(model, tasks, datasets, self.strategy)
@@ -150,7 +154,7 @@ class MultiTaskBaseTrainer(stateful_trainer.StatefulTrainer):
 
     @override
     def train_loop_begin(self) -> None:
-        """Starts the clock of the loop. The metrics were reset at the end of the last one."""
+        """Starts the clock of the loop, and resets its metrics."""
         self._state.begin_loop()
 
     def train_step(self, iterator_map: Mapping[str, Any]) -> None:
@@ -208,7 +212,7 @@ class MultiTaskBaseTrainer(stateful_trainer.StatefulTrainer):
 
     @override
     def train_loop_end(self) -> dict[str, Any]:
-        """Collects the means over the loop, and resets them.
+        """Collects the means over the loop.
 
         Returns:
             Mapping with the loss and the metrics of every task under its name, those of all tasks
@@ -218,17 +222,20 @@ class MultiTaskBaseTrainer(stateful_trainer.StatefulTrainer):
         logs: dict[str, Any] = {}
         for name, loss in self._training_losses.items():
             logs[name] = model_metrics.read([loss, *self._all_metrics(name)])
-        for name, loss in self._training_losses.items():
-            model_metrics.reset([loss, *self._all_metrics(name)])
         logs[LOSS_NAME] = logs[multitask_lib.TOTAL_LOSS][LOSS_NAME]
         return logs | self._state.end_loop()
 
-    def _all_metrics(self, name: str) -> list[keras.metrics.Metric | None]:
+    def _list_loop_metrics(self) -> list[keras.metrics.Metric]:
+        """Returns the metrics that a training loop adds up."""
+        losses = self._training_losses.items()
+        return [one for name, loss in losses for one in (loss, *self._all_metrics(name))]
+
+    def _all_metrics(self, name: str) -> list[keras.metrics.Metric]:
         """Returns the metrics of a task and those its model was compiled with."""
         if name not in self._training_metrics:
             return []
         model = base_model.get_sub_model(self._model, name)
-        return [*self._training_metrics[name], model_metrics.compiled_metrics(model)]
+        return [*self._training_metrics[name], *model_metrics.compiled_parts(model)]
 
     def _get_iterator(self, task_name: str) -> Any:
         return self.ensure_train_iterator()[task_name]
@@ -272,11 +279,6 @@ class MultiTaskBaseTrainer(stateful_trainer.StatefulTrainer):
             list_metrics=lambda: [
                 metric for metrics in self._training_metrics.values() for metric in metrics
             ],
-            list_loop_metrics=lambda: [
-                metric
-                for name, loss in self._training_losses.items()
-                for metric in (loss, *self._training_metrics.get(name, ()))
-            ],
             is_training=bool(self.train_dataset),
         )
 
@@ -317,7 +319,7 @@ def build_from_batches(
     """
     for name, task in tasks.items():
         sub_model = base_model.get_sub_model(model, name)
-        if name in datasets and trainer_setup.needs_batch(sub_model, strategy):
+        if name in datasets and trainer_setup.needs_batch(sub_model):
             trainer_setup.build_from_batch(sub_model, task, datasets[name], strategy)
 
 

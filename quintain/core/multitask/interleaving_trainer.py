@@ -91,7 +91,7 @@ class MultiTaskInterleavingTrainer(base_trainer.MultiTaskBaseTrainer):
 
     @override
     def train_loop_end(self) -> dict[str, Any]:
-        """Collects the means over the loop, and resets them.
+        """Collects the means over the loop.
 
         Returns:
             As in joint training, but without `total_loss`, since there is no sum of losses:
@@ -124,8 +124,9 @@ class MultiTaskInterleavingTrainer(base_trainer.MultiTaskBaseTrainer):
                     optimizer=self._optimizer,
                     metrics=self._training_metrics[name],
                 )
-                self._training_losses[name].update_state(logs[task.loss])
-                self.train_loss.update_state(logs[task.loss])
+                count = logs.get(task.loss_count, 1.0)
+                for mean in (self._training_losses[name], self.train_loss):
+                    mean.update_state(logs[task.loss], sample_weight=count)
                 self._state.count_items(task.count_items(inputs))
 
         step_counters = [self._task_step_counters[name], self.global_step]

@@ -231,4 +231,5 @@ def _build_evaluator(
         checkpoint=runner.trainer.checkpoint,
         runtime=params.runtime,
         average=runner.trainer.average,
+        keep_loop=runner.trainer.interrupted_loop_kept,
     )

@@ -59,6 +59,35 @@ class CheckpointExporter(Protocol):
         """Saves a checkpoint if its evaluation says so."""
 
 
+def export_best(
+    exporter: CheckpointExporter | None,
+    checkpoint: tf.train.Checkpoint,
+    logs: dict[str, Any],
+    *,
+    step: int,
+    metric_name: str,
+) -> dict[str, Any]:
+    """Saves a checkpoint apart if its evaluation is the best so far.
+
+    Args:
+        exporter: Saves it; None saves nothing.
+        checkpoint: The checkpoint.
+        logs: Output of its evaluation.
+        step: Step of its evaluation.
+        metric_name: Metric that decides; `a|b` is the metric `b` below `a`.
+
+    Returns:
+        The best value, as `best_METRIC`; nothing if there is none.
+    """
+    if exporter is None:
+        return {}
+    exporter.maybe_export_checkpoint(checkpoint, logs, step)
+    best: Any = exporter.best_ckpt_logs
+    for part in metric_name.split("|"):
+        best = best.get(part) if isinstance(best, dict) else None
+    return {} if best is None else {f"best_{metric_name}": best}
+
+
 class BestCheckpointExporter:
     """Saves `best_ckpt-STEP` whenever an evaluation is one of the best `max_to_keep` so far.
 

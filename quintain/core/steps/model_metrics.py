@@ -11,16 +11,21 @@ def own_metrics(model: keras.Model) -> list[keras.metrics.Metric]:
     """Returns the metrics of a model and its layers, without those it was compiled with.
 
     `model.metrics` of a compiled Keras 3 model starts with a mean of the loss, which only
-    `Model.fit` updates, one object for all compiled metrics (see `compiled_metrics`), and means of
-    the losses of several outputs, which the losses update themselves.
+    `Model.fit` updates, and what `compiled_parts` lists.
+    """
+    others = (getattr(model, "_loss_tracker", None), *compiled_parts(model))
+    return [metric for metric in model.metrics if all(metric is not other for other in others)]
+
+
+def compiled_parts(model: keras.Model) -> list[keras.metrics.Metric]:
+    """Returns the metrics that compiling made: one for all compiled metrics, one for each loss.
+
+    Losses of several outputs update a mean each, whoever computes them. Training and evaluation
+    share these objects with each other: whoever uses them resets them first.
     """
     loss = compiled_loss(model)
-    others = (
-        getattr(model, "_loss_tracker", None),
-        compiled_metrics(model),
-        *(() if loss is None else loss.metrics),
-    )
-    return [metric for metric in model.metrics if all(metric is not other for other in others)]
+    parts = (compiled_metrics(model), *(() if loss is None else loss.metrics))
+    return [part for part in parts if any(part is metric for metric in model.metrics)]
 
 
 def compiled_metrics(model: keras.Model) -> keras.metrics.Metric | None:
@@ -78,24 +83,33 @@ class _Builder:
         self._metrics.build(labels, outputs)
 
 
-def read(metrics: Iterable[keras.metrics.Metric | None]) -> dict[str, Any]:
-    """Returns the results of metrics by name.
+def read(metrics: Iterable[keras.metrics.Metric]) -> dict[str, Any]:
+    """Returns the results of metrics by name, as they are now.
 
     Args:
-        metrics: Metrics; None is left out. One with several results gives each by its own name, and
-            none before its first update.
+        metrics: Metrics. One with several results gives each by its own name, and none before its
+            first update.
     """
     results: dict[str, Any] = {}
     for metric in metrics:
-        if metric is None or not getattr(metric, "built", True):
+        if not getattr(metric, "built", True):
             continue
         result = metric.result()
         results.update(result if isinstance(result, dict) else {metric.name: result})
-    return results
+    return {name: _read_variables(result) for name, result in results.items()}
 
 
-def reset(metrics: Iterable[keras.metrics.Metric | None]) -> None:
-    """Sets metrics back to their initial state; None is left out."""
+def _read_variables(result: Any) -> Any:
+    """Returns a result with the values of variables, which the next update would change."""
+    return tf.nest.map_structure(
+        lambda part: (
+            tf.convert_to_tensor(part) if isinstance(part, keras.Variable | tf.Variable) else part
+        ),
+        result,
+    )
+
+
+def reset(metrics: Iterable[keras.metrics.Metric]) -> None:
+    """Sets metrics back to their initial state."""
     for metric in metrics:
-        if metric is not None:
-            metric.reset_state()
+        metric.reset_state()

@@ -18,7 +18,11 @@ def build_state(*, optimizer, is_training, **config):
     data = tf.data.Dataset.range(3)
     trainer = NoTrainer(data)
     state = trainer_state.TrainerState(
-        trainer, cfg.TrainerConfig(**config), cfg.RuntimeConfig(), count_used=lambda: {"": 0}
+        trainer,
+        cfg.TrainerConfig(**config),
+        cfg.RuntimeConfig(),
+        count_used=lambda: {"": 0},
+        list_loop_metrics=list,
     )
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
     state.follow(model, optimizer, is_built=True, is_training=is_training)
@@ -31,7 +35,6 @@ def build_state(*, optimizer, is_training, **config):
         {},
         positions if is_training else {},
         list_metrics=list,
-        list_loop_metrics=list,
         is_training=is_training,
     )
     return state, set(checkpoint._trackable_children()) - {"save_counter"}

@@ -8,7 +8,7 @@ import tensorflow as tf
 from quintain import errors, orbit
 from quintain.core import task_factory, train_lib
 from quintain.core.devices import distribution
-from quintain.core.multitask import configs, multitask, test_utils
+from quintain.core.multitask import configs, multitask, multitask_runner, test_utils
 from quintain.core.multitask import train_lib as multitask_train_lib
 
 
@@ -232,3 +232,44 @@ def test_actions_of_an_evaluation_of_several_tasks_come_from_factories(tmp_path)
     assert calls[0] == (2, str(tmp_path))
     assert calls[1] == ["bar", "foo"]
     assert {"foo", "bar"} <= set(logs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("trainer_type", ["interleaving", "joint"])
+def test_the_tasks_measure_their_own_batches_whatever_is_evaluated_between(
+    tmp_path, experiment, two_tasks, two_heads, trainer_type
+):
+    def build(directory):
+        model = two_heads(dropout_rate=0.0)
+        for part in model.sub_tasks.values():
+            part.compile(metrics=["mae"])
+        runner = multitask_runner.MultiTaskRunner(
+            tf.distribute.get_strategy(),
+            two_tasks(),
+            "train_and_eval",
+            experiment(trainer_type),
+            str(tmp_path / directory),
+            model=model,
+        )
+        return runner.trainer, runner.evaluator
+
+    def check(trainer, num_steps):
+        logs = trainer.train(tf.constant(num_steps))
+        for name in ("plus", "minus"):
+            own = float(logs[name]["absolute_error"])
+            assert float(logs[name]["mae"]) == pytest.approx(own, rel=1e-6)
+
+    trainer, evaluator = build("first")
+    evaluator.evaluate(tf.constant(2))
+    check(trainer, 4)
+    evaluator.evaluate(tf.constant(2))
+    trainer.train_loop_begin()
+    for _ in range(4):
+        trainer.train_step(trainer.ensure_train_iterator())
+    trainer.loop_position.assign(4)
+    path = trainer.checkpoint.save(str(tmp_path / "ckpt"))
+
+    for one, its_evaluator in ((trainer, evaluator), build("second")):
+        one.checkpoint.restore(path)
+        its_evaluator.evaluate_one_batch()
+        check(one, 4)

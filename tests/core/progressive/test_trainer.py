@@ -216,3 +216,31 @@ def test_the_controller_of_a_users_own_program_drives_it():
 
     assert int(one.global_step) == 6
     assert one.policy.is_last_stage
+
+
+class CompiledStages(TwoStages):
+    """Measures the same by a metric of its own and by one that its models are compiled with."""
+
+    def get_model(self, stage_id, old_model=None):
+        model = super().get_model(stage_id, old_model)
+        model.compile(metrics=["mae"])
+        return model
+
+    def get_eval_dataset(self, stage_id):
+        return super().get_eval_dataset(stage_id).map(lambda x, y: (x, y + 5.0))
+
+    def build_metrics(self, training=True):
+        return [keras.metrics.MeanAbsoluteError(name="own")]
+
+
+@pytest.mark.slow
+def test_what_evaluations_measure_is_no_part_of_the_loops_of_any_stage():
+    one = build_trainer(policy=CompiledStages())
+    one.evaluate(tf.constant(2))
+
+    for num_steps in (1, 2, 1):
+        logs = train(one, num_steps)
+        one.evaluate(tf.constant(2))
+
+        assert float(logs["mae"]) == pytest.approx(float(logs["own"]), rel=1e-6)
+    assert one.policy.cur_stage_id == 1
