@@ -38,6 +38,9 @@ class Evaluator(Protocol):
     def evaluate(self, num_steps: tf.Tensor) -> orbit.runner.Output | None:
         """Evaluates `num_steps` batches; -1 evaluates all of the data."""
 
+    def check_evaluation_ends(self, num_steps: int) -> None:
+        """Raises a `ConfigError` if an evaluation of `num_steps` batches has no end."""
+
     def evaluate_one_batch(self) -> orbit.runner.Output:
         """Evaluates the first batch, to see what metrics there are."""
 
@@ -95,6 +98,8 @@ class ExperimentRunner:
         with distribution_strategy.scope():
             self._trainer = options.trainer or self.build_trainer(task)
             self._evaluator = self.build_evaluator()
+        if self._evaluates and self._evaluator is not None:
+            self._evaluator.check_evaluation_ends(params.trainer.validation_steps)
         self._evaluation_log = (
             evaluation_log.EvaluationLog(self._model_dir) if self._model_dir else None
         )

@@ -157,6 +157,7 @@ def _apply(base: cfg.ExperimentConfig, values: Mapping[str, Any]) -> cfg.Experim
         for part in reversed(_ALIASES.get(name, name).split(".")):
             nested = {part: nested}
         params.override(nested)
+    params.trainer.follow_loop({name.removeprefix("trainer.") for name in values})
     return params
 
 
@@ -251,6 +252,7 @@ class TaskTrialController(base_trial.TrialController):
         with strategy.scope():
             task = task_factory.get_task(params.task, logging_dir=str(self._kept_files))
             self._trainer = trainer_factory.create_trainer(params, task, train=True, evaluate=True)
+        self._trainer.check_evaluation_ends(params.trainer.validation_steps)
 
     @property
     def trainer(self) -> base_trainer.Trainer:
