@@ -169,7 +169,7 @@ def numbers(directory):
         "validation": validation.metrics,
         "validation_inputs": validation.num_inputs,
         "expected_loss": float(loss),
-        "seen": int(controller._session.run("seen:0")),
+        "seen": values_of(controller)[-1],
     }
 
 
