@@ -29,7 +29,7 @@ from quintain.core.loop import (
     trainer_state,
 )
 from quintain.core.privacy import privacy_accounting, privacy_ledger
-from quintain.core.saving import best_checkpoint, state_snapshot
+from quintain.core.saving import best_checkpoint
 from quintain.core.steps import model_metrics, own_code, task_checks
 from quintain.optimization import optimizer_wrapper
 from quintain.orbit import finite_data
@@ -94,7 +94,6 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
         )
         self._train_loss = keras.metrics.Mean("training_loss", dtype="float32")
         self._train_metrics: list[keras.metrics.Metric] = []
-        self._snapshot: state_snapshot.StateSnapshot | None = None
         self._privacy = privacy_ledger.PrivacyLedger(config, task)
         self.init_async()
         self._set_up(train, train_dataset, evaluate, validation_dataset)
@@ -333,14 +332,6 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
         model_metrics.reset(metrics)
         return logs | self._state.end_loop() | self._privacy.read_logs(self._state.step)
 
-    def check_evaluation_ends(self, num_steps: int) -> None:
-        """Checks that an evaluation of `num_steps` batches, or of all for -1, has an end.
-
-        Raises:
-            ConfigError: If it has none.
-        """
-        trainer_setup.check_evaluation_ends(self.eval_dataset, num_steps, "task.validation_data")
-
     def evaluate_one_batch(self) -> orbit.runner.Output:
         """Evaluates the first batch, to see what metrics an evaluation gives; exports nothing."""
         exporter, self._checkpoint_exporter = self._checkpoint_exporter, None
@@ -350,18 +341,13 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
             self._checkpoint_exporter = exporter
 
     def eval_begin(self) -> None:
-        """Resets the evaluation metrics, and puts averaged weights in place if there are any.
-
-        What else an evaluation may change is put back at its end; see `StateSnapshot`.
-        """
-        self._state.use_average(True)
-        self._snapshot = state_snapshot.StateSnapshot(self._checkpoint)
+        """Resets the evaluation metrics, and puts averaged weights in place if there are any."""
+        self._state.begin_evaluation(self._checkpoint)
         self._evaluation.begin()
 
     def eval_abort(self) -> None:
         """Puts the state and the weights back that were there before the evaluation."""
-        self._restore_snapshot()
-        self._state.use_average(False)
+        self._state.end_evaluation()
 
     def next_eval_inputs(self, iterator: Any) -> tuple[Any, dict[str, Any] | None]:
         """Fetches the next inputs for the model during evaluation.
@@ -370,8 +356,7 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
             iterator: Iterator of the evaluation data.
 
         Returns:
-            The inputs of the model, and logs that stay on the host and are merged with the model's
-            own before `aggregate_logs`; None for no such logs.
+            The inputs of the model, and logs that join its own before `aggregate_logs`, or None.
         """
         return next(iterator), None
 
@@ -411,16 +396,10 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
             self.join()
             logs = self._evaluation.collect(aggregated_logs, self.global_step)
             logs |= self._privacy.read_logs(self._state.step)
-            self._restore_snapshot()  # Exported is the state that training goes on with.
+            self._state.restore_snapshot()  # Exported is what training goes on with.
             return logs | self._export_best(logs)
         finally:
-            self._restore_snapshot()
-            self._state.use_average(False)
-
-    def _restore_snapshot(self) -> None:
-        snapshot, self._snapshot = self._snapshot, None
-        if snapshot is not None:
-            snapshot.restore()
+            self._state.end_evaluation()
 
     def _prepare_training(self, dataset: dataset_distribution.Dataset | None) -> None:
         obstacle = "training is differentially private" if self._privacy.is_private else None

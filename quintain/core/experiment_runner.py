@@ -12,7 +12,7 @@ from quintain import errors, file_paths, orbit
 from quintain.core import actions, run_mode, run_options, trainer_factory
 from quintain.core import config_definitions as cfg
 from quintain.core.events import early_stopping, metric_sending, prepared_action, step_profile
-from quintain.core.loop import stateful_trainer
+from quintain.core.loop import stateful_trainer, trainer_setup
 from quintain.core.reports import model_stats
 from quintain.core.saving import (
     best_checkpoint,
@@ -37,9 +37,6 @@ class Evaluator(Protocol):
 
     def evaluate(self, num_steps: tf.Tensor) -> orbit.runner.Output | None:
         """Evaluates `num_steps` batches; -1 evaluates all of the data."""
-
-    def check_evaluation_ends(self, num_steps: int) -> None:
-        """Raises a `ConfigError` if an evaluation of `num_steps` batches has no end."""
 
     def evaluate_one_batch(self) -> orbit.runner.Output:
         """Evaluates the first batch, to see what metrics there are."""
@@ -98,8 +95,6 @@ class ExperimentRunner:
         with distribution_strategy.scope():
             self._trainer = options.trainer or self.build_trainer(task)
             self._evaluator = self.build_evaluator()
-        if self._evaluates and self._evaluator is not None:
-            self._evaluator.check_evaluation_ends(params.trainer.validation_steps)
         self._evaluation_log = (
             evaluation_log.EvaluationLog(self._model_dir) if self._model_dir else None
         )
@@ -237,7 +232,11 @@ class ExperimentRunner:
 
     def build_evaluator(self) -> Evaluator | None:
         """Builds what evaluates, in the scope of the strategy. The trainer does it by default."""
-        return self._trainer
+        trainer: Any = self._trainer
+        if self._evaluates:
+            steps = self._params.trainer.validation_steps
+            trainer_setup.check_evaluation_ends(trainer.eval_dataset, steps)
+        return trainer
 
     def build_best_checkpoint_exporter(self) -> best_checkpoint.CheckpointExporter | None:
         """Builds the exporter of the best checkpoint, if `params` asks for one."""

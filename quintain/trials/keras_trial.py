@@ -261,7 +261,12 @@ class KerasTrialController(base_trial.TrialController):
             logs, num_inputs = self._steps.evaluate(
                 self._validation_data, self._callbacks if self._sees_test_batches else None
             )
-            reduced = self._reduce_batches() if num_inputs else {}
+            reduced = keras_declared.reduce_batches(
+                self._names.reduced if self._names and num_inputs else (),
+                self._model,
+                self._validation_data,
+                self._replicas.interleave,
+            )
         if not num_inputs:
             raise errors.TrialError(
                 base_trial.describe_method(self.trial, "build_validation_data_loader")
@@ -276,14 +281,6 @@ class KerasTrialController(base_trial.TrialController):
         if self._model.stop_training:
             self.context.set_stop_requested()
         return base_trial.ValidationResult(metrics, num_inputs)
-
-    def _reduce_batches(self) -> dict[str, Any]:
-        """Returns the metrics that are reduced from the values of each batch."""
-        if self._names is None:
-            return {}
-        return keras_declared.reduce_batches(
-            self._names.reduced, self._model, self._validation_data, self._replicas.interleave
-        )
 
     def save(self, directory: str) -> None:
         """Writes weights, optimizer, callbacks, data position and random state of the model."""

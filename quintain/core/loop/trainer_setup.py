@@ -98,7 +98,7 @@ def track_norms(config: cfg.TrainerConfig, optimizer: Any) -> norms.NormSums | N
     return found.track_norms()
 
 
-def check_evaluation_ends(dataset: Any, num_steps: int, path: str) -> None:
+def check_evaluation_ends(dataset: Any, num_steps: int, path: str = "task.validation_data") -> None:
     """Checks that an evaluation of all data does not go on for ever.
 
     Args:

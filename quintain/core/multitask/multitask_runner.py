@@ -217,7 +217,7 @@ def _build_evaluator(
     create_exporter: ExporterCreator | None,
 ) -> evaluator.MultiTaskEvaluator:
     params = runner.params
-    return evaluator.MultiTaskEvaluator(
+    built = evaluator.MultiTaskEvaluator(
         tasks,
         runner.trainer.model,
         global_step=runner.trainer.global_step,
@@ -232,3 +232,5 @@ def _build_evaluator(
         runtime=params.runtime,
         average=runner.trainer.average,
     )
+    built.check_evaluation_ends(params.trainer.validation_steps)
+    return built

@@ -6,7 +6,7 @@ from quintain.core.loop import trainer_setup
 
 
 def check(dataset, num_steps):
-    trainer_setup.check_evaluation_ends(dataset, num_steps, "task.validation_data")
+    trainer_setup.check_evaluation_ends(dataset, num_steps)
 
 
 def test_all_of_data_without_an_end_can_not_be_evaluated():
