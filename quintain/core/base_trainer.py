@@ -349,12 +349,12 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
 
     def eval_begin(self) -> None:
         """Resets the evaluation metrics, and puts averaged weights in place if there are any."""
-        self._state.use_average(True)
+        self._state.begin_evaluation(self._checkpoint)
         self._evaluation.begin()
 
     def eval_abort(self) -> None:
-        """Puts the weights back in place of their averages."""
-        self._state.use_average(False)
+        """Puts the state and the weights back that were there before the evaluation."""
+        self._state.end_evaluation()
 
     def next_eval_inputs(self, iterator: Any) -> tuple[Any, dict[str, Any] | None]:
         """Fetches the next inputs for the model during evaluation.
@@ -363,8 +363,7 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
             iterator: Iterator of the evaluation data.
 
         Returns:
-            The inputs of the model, and logs that stay on the host and are merged with the model's
-            own before `aggregate_logs`; None for no such logs.
+            The inputs of the model, and logs that join its own before `aggregate_logs`, or None.
         """
         return next(iterator), None
 
@@ -404,6 +403,7 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
             self.join()
             logs = self._evaluation.collect(aggregated_logs, self.global_step)
             logs |= self._privacy.read_logs(self._state.step)
+            self._state.restore_snapshot()  # Exported is what training goes on with.
             return logs | best_checkpoint.export_best(
                 self._checkpoint_exporter,
                 self._checkpoint,
@@ -412,7 +412,7 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
                 metric_name=self._config.trainer.best_checkpoint_eval_metric,
             )
         finally:
-            self._state.use_average(False)
+            self._state.end_evaluation()
 
     def _prepare_training(self, dataset: dataset_distribution.Dataset | None) -> None:
         obstacle = "training is differentially private" if self._privacy.is_private else None

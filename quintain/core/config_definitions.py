@@ -6,7 +6,7 @@ to train and what to write on the way, `runtime` the devices. All of them are pl
 """
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Le
@@ -171,7 +171,8 @@ class TrainerConfig(base_config.Config):
     needs it. Otherwise every step checks whether they are due. Needs `train_tf_while_loop`."""
 
     steps_per_loop: PositiveInt = 1000
-    """Steps between two returns to Python. Actions, logs and checkpoints happen only there."""
+    """Steps between two returns to Python. Actions, logs and checkpoints happen only there. Where
+    it is set by hand, intervals that are not are rounded up to a multiple of it."""
 
     summary_interval: PositiveInt = 1000
     """Steps between summaries written from inside the training step; a multiple of
@@ -245,6 +246,27 @@ class TrainerConfig(base_config.Config):
     preemption_on_demand_checkpoint: bool = True
     """Whether SIGTERM and Ctrl-C end the run after the current step, with a checkpoint. Otherwise
     they end the process at once."""
+
+    def follow_loop(self, given: Collection[str]) -> list[str]:
+        """Rounds intervals up to whole loops, if a loop of another length was asked for.
+
+        Args:
+            given: Names of the fields that were set by hand. Their values stay.
+
+        Returns:
+            The names of the intervals that changed.
+        """
+        names = [field.name for field in dataclasses.fields(self)]
+        values = {
+            name: getattr(self, name)
+            for name in names
+            if name.endswith("_interval") and name not in given
+        }
+        loop = self.steps_per_loop if "steps_per_loop" in given else 1
+        rounded = {name: -(-value // loop) * loop for name, value in values.items() if value}
+        changed = [name for name, value in rounded.items() if value != values[name]]
+        self.override({name: rounded[name] for name in changed})
+        return changed
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields the fields whose values do not fit together."""

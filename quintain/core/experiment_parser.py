@@ -113,6 +113,9 @@ def parse(options: ParseConfigOptions, *, is_validated: bool = True) -> ParsedEx
     for layer in layers:
         params.override_located(layer.params, layer.locate)
         sources.record(layer.params, layer.source)
+    loop_source = sources.source("trainer.steps_per_loop")
+    for changed in params.trainer.follow_loop(_list_given(layers)):
+        sources.record({"trainer": {changed: None}}, lambda path: loop_source)
     known = [action.get("type") for action in params.trainer.actions]
     new = [{"type": name} for name in options.actions if name not in known]
     params.trainer.actions = [*params.trainer.actions, *new]
@@ -174,7 +177,9 @@ class ExperimentParser:
         params = self.parse_config_file(params)
         params = self.parse_runtime(params)
         params = self.parse_data_service(params)
-        return self.parse_params_override(params)
+        params = self.parse_params_override(params)
+        params.trainer.follow_loop(_list_given(_read_layers(to_options(self._flags_obj))))
+        return params
 
     def base_experiment(self) -> cfg.ExperimentConfig:
         """Returns the config of the registered experiment."""
@@ -199,6 +204,16 @@ class ExperimentParser:
     def parse_params_override(self, params: cfg.ExperimentConfig) -> cfg.ExperimentConfig:
         """Overrides a config by the values that are given, which win."""
         return _override(params, _read_overrides(to_options(self._flags_obj)))
+
+
+def _list_given(layers: Iterable["_Layer"]) -> set[str]:
+    """Returns the fields of the trainer that a user set; the record of a run has all of them."""
+    return {
+        name
+        for layer in layers
+        if not layer.is_record
+        for name in layer.params.get("trainer") or ()
+    }
 
 
 def _override(params: cfg.ExperimentConfig, layers: Iterable["_Layer"]) -> cfg.ExperimentConfig:
@@ -230,6 +245,8 @@ class _Layer:
     header: Mapping[str, Any]
     locate: Callable[[str], str]
     kind: str
+    is_record: bool = False
+    """Whether it is the `params.yaml` of the run that is gone on with."""
 
     def source(self, path: str) -> provenance.Source:
         return provenance.Source(self.kind, self.locate(path))
@@ -245,7 +262,8 @@ def _read_layers(options: ParseConfigOptions) -> list[_Layer]:
 
 
 def _read_files(options: ParseConfigOptions) -> list[_Layer]:
-    return [_read_file(path) for path in _choose_files(options)]
+    record = run_files.params_path(options.model_dir) if options.model_dir else None
+    return [_read_file(path, is_record=path == record) for path in _choose_files(options)]
 
 
 def _read_tpu(options: ParseConfigOptions) -> list[_Layer]:
@@ -281,7 +299,7 @@ def _choose_files(options: ParseConfigOptions) -> list[str]:
     return [run, *files] if file_io.exists(run) else files
 
 
-def _read_file(path: str) -> _Layer:
+def _read_file(path: str, *, is_record: bool) -> _Layer:
     run_files.check_whole(path)
     content, lines = yaml_io.load_file_with_lines(path)
     names = run_header.HEADER_KEYS
@@ -290,6 +308,7 @@ def _read_file(path: str) -> _Layer:
         header={name: value for name, value in content.items() if name in names},
         locate=lambda name: f"{path}:{yaml_io.find_line(lines, name)}",
         kind="file",
+        is_record=is_record,
     )
 
 

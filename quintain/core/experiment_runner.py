@@ -12,7 +12,7 @@ from quintain import errors, file_paths, orbit
 from quintain.core import actions, run_mode, run_options, trainer_factory
 from quintain.core import config_definitions as cfg
 from quintain.core.events import early_stopping, metric_sending, prepared_action, step_profile
-from quintain.core.loop import stateful_trainer
+from quintain.core.loop import stateful_trainer, trainer_setup
 from quintain.core.reports import model_stats
 from quintain.core.saving import (
     best_checkpoint,
@@ -232,7 +232,11 @@ class ExperimentRunner:
 
     def build_evaluator(self) -> Evaluator | None:
         """Builds what evaluates, in the scope of the strategy. The trainer does it by default."""
-        return self._trainer
+        trainer: Any = self._trainer
+        if self._evaluates:
+            steps = self._params.trainer.validation_steps
+            trainer_setup.check_evaluation_ends(trainer.eval_dataset, steps)
+        return trainer
 
     def build_best_checkpoint_exporter(self) -> best_checkpoint.CheckpointExporter | None:
         """Builds the exporter of the best checkpoint, if `params` asks for one."""

@@ -5,13 +5,13 @@ import dataclasses
 import functools
 import logging
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import keras
 import tensorflow as tf
 
-from quintain import errors, orbit
+from quintain import errors, file_io, orbit
 from quintain.config import gin_io
 from quintain.core import (
     actions,
@@ -137,7 +137,9 @@ def run_experiment(
             ),
         )
         if is_kept and cluster.is_chief(distribution_strategy):
-            _describe_run(params, task, str(model_dir))
+            describe = functools.partial(_describe_run, params, task, str(model_dir))
+            describe()
+            stack.enter_context(_directory_kept(runner, describe))
         model, logs = runner.run()
     return model, history.Logs(logs, history.read_history(model_dir) if model_dir else None)
 
@@ -244,9 +246,14 @@ def train_from_config(
             dataclasses.replace(options, interruption=interruption),
         )
         if parsed_mode.is_training and cluster.is_chief(strategy):
-            write_config(params, model_dir, experiment=experiment, imports=imports)
-            if options.on_start is not None:
-                options.on_start()
+
+            def describe() -> None:
+                write_config(params, model_dir, experiment=experiment, imports=imports)
+                if options.on_start is not None:
+                    options.on_start()
+
+            describe()
+            stack.enter_context(_directory_kept(runner, describe))
         try:
             _, logs = runner.run()
         finally:
@@ -259,6 +266,42 @@ def train_from_config(
         logs=logs,
         is_stopped_early=runner.is_stopped_early,
     )
+
+
+@contextlib.contextmanager
+def _directory_kept(
+    runner: experiment_runner.ExperimentRunner, describe: Callable[[], None]
+) -> Iterator[None]:
+    """Saves what a run still has if its directory was removed in this block, which is an error.
+
+    Args:
+        runner: Whose run it is.
+        describe: Writes `params.yaml` and what else describes the run.
+
+    Raises:
+        OutputError: If `params.yaml` is gone when the run ends, is stopped, or can't write a file.
+    """
+    cause: Exception | None = None
+    try:
+        yield
+    except (errors.OutputError, errors.CheckpointError, orbit.Interrupted) as error:
+        cause = error
+    if file_io.exists(run_files.params_path(runner.model_dir)):
+        if cause is not None:
+            raise cause
+        return
+    describe()
+    manager = runner.checkpoint_manager
+    # Workers save together, and the others know nothing of this.
+    if manager is not None and cluster.num_workers(runner.trainer.strategy) == 1:
+        manager.save(check_interval=False)
+        manager.sync()
+    newest = manager and manager.latest_checkpoint
+    raise errors.OutputError(
+        f"model_dir: {runner.model_dir!r} was removed while the run was going on, with what it had "
+        f"written there. There are {f'the checkpoint {newest!r} and ' if newest else ''}the "
+        "settings again; the same command goes on with them."
+    ) from cause
 
 
 def claim_model_dir(

@@ -58,12 +58,15 @@ def may_end(dataset: Any) -> bool:
         False if the data is known to be endless, and for several datasets: a step may choose among
         their iterators, so that none can be read ahead of it.
     """
-    if tf.nest.is_nested(dataset):
-        return False
+    return not (tf.nest.is_nested(dataset) or is_endless(dataset))
+
+
+def is_endless(dataset: Any) -> bool:
+    """Returns whether a dataset, or a distributed one, is known to have no end."""
     cardinality = dataset.cardinality
     if callable(cardinality):
         cardinality = cardinality()
-    return bool(cardinality != tf.data.INFINITE_CARDINALITY)
+    return bool(cardinality == tf.data.INFINITE_CARDINALITY)
 
 
 def skip_step_without_data(

@@ -198,6 +198,19 @@ class EstimatorTrialController(base_trial.TrialController):
             )
         return value
 
+    def _require_end(self, data: Any) -> None:
+        """Checks that a dataset is not known to go on for ever."""
+        if not isinstance(data, tf.compat.v2.data.Dataset):
+            return
+        with v1.Session() as session:
+            size = session.run(data.cardinality())
+        if size == tf.data.INFINITE_CARDINALITY:
+            raise errors.TrialError(
+                f"{base_trial.describe_method(self.trial, 'build_validation_spec')}: the dataset "
+                "never ends, and EvalSpec.steps is None, which evaluates all of it. Give a number "
+                "of steps, or leave .repeat() out."
+            )
+
     def _rebuild(self, estimator: Any) -> Any:
         """Returns an estimator of the same model that saves and logs where the platform wants."""
         spec = self.context.spec
@@ -240,8 +253,11 @@ class EstimatorTrialController(base_trial.TrialController):
             if mode not in self._graphs:
                 data_faults.check_files(data)
             self._graphs[mode] = tf.get_default_graph()
-            is_evaluated = mode == tf.estimator.ModeKeys.EVAL
-            return _without_autotuning(data) if is_evaluated else data
+            if mode != tf.estimator.ModeKeys.EVAL:
+                return data
+            if self._eval_spec.steps is None:
+                self._require_end(data)
+            return _without_autotuning(data)
 
         rebuilt._call_input_fn = call_input_fn
         return rebuilt

@@ -1,4 +1,4 @@
-"""Variables of a graph: whether a checkpoint has them, and the local ones, which no saver has."""
+"""Variables of a graph: checks against checkpoints, local ones, and values that are restored."""
 
 import contextlib
 import pathlib
@@ -37,16 +37,21 @@ class LocalVariables:
     @contextlib.contextmanager
     def begun_anew(self, session: Any) -> Iterator[None]:
         """Gives them their initial values for this block, and back what they had."""
-        if not self._variables:
+        with restored(session, self._variables):
+            session.run(self._initializer)
             yield
-            return
-        values = session.run(self._variables)
-        session.run(self._initializer)
-        try:
-            yield
-        finally:
-            for variable, value in zip(self._variables, values, strict=True):
-                session.run(variable.initializer, {variable.initializer.inputs[1]: value})
+
+
+@contextlib.contextmanager
+def restored(session: Any, variables: Sequence[Any]) -> Iterator[None]:
+    """Gives variables the values back after this block that they had before it."""
+    values = session.run(list(variables))
+    try:
+        yield
+    finally:
+        initializers = [variable.initializer for variable in variables]
+        inputs = [initializer.inputs[1] for initializer in initializers]
+        session.run(initializers, dict(zip(inputs, values, strict=True)))
 
 
 def check_fit(prefix: str, variables: Sequence[Any]) -> None:

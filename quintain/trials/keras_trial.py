@@ -16,6 +16,7 @@ from typing_extensions import override
 
 from quintain import errors
 from quintain.core.input import data_faults
+from quintain.core.saving import state_snapshot
 from quintain.core.steps import former_steps
 from quintain.trials import (
     base_trial,
@@ -256,9 +257,16 @@ class KerasTrialController(base_trial.TrialController):
         """Goes through the validation data once."""
         self._begin()
         self._callbacks.on_test_begin()
-        logs, num_inputs = self._steps.evaluate(
-            self._validation_data, self._callbacks if self._sees_test_batches else None
-        )
+        with state_snapshot.state_restored(self._model):
+            logs, num_inputs = self._steps.evaluate(
+                self._validation_data, self._callbacks if self._sees_test_batches else None
+            )
+            reduced = keras_declared.reduce_batches(
+                self._names.reduced if self._names and num_inputs else (),
+                self._model,
+                self._validation_data,
+                self._replicas.interleave,
+            )
         if not num_inputs:
             raise errors.TrialError(
                 base_trial.describe_method(self.trial, "build_validation_data_loader")
@@ -269,13 +277,7 @@ class KerasTrialController(base_trial.TrialController):
         self._progress.validation = metrics
         self._end_epoch_if_due()
         if self._names is not None:
-            metrics = self._names.rename_validation(logs)
-            metrics |= keras_declared.reduce_batches(
-                self._names.reduced,
-                self._model,
-                self._validation_data,
-                self._replicas.interleave,
-            )
+            metrics = self._names.rename_validation(logs) | reduced
         if self._model.stop_training:
             self.context.set_stop_requested()
         return base_trial.ValidationResult(metrics, num_inputs)

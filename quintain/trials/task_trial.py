@@ -22,6 +22,7 @@ from quintain.core import base_trainer, exp_factory, task_factory, trainer_facto
 from quintain.core import config_definitions as cfg
 from quintain.core.devices import distribution, runtime_environment
 from quintain.core.input import data_faults
+from quintain.core.loop import trainer_setup
 from quintain.core.multitask import configs as multitask_configs
 from quintain.core.progressive import configs as progressive_configs
 from quintain.core.saving import checkpoint_fit, checkpoints, run_files
@@ -157,6 +158,7 @@ def _apply(base: cfg.ExperimentConfig, values: Mapping[str, Any]) -> cfg.Experim
         for part in reversed(_ALIASES.get(name, name).split(".")):
             nested = {part: nested}
         params.override(nested)
+    params.trainer.follow_loop({name.removeprefix("trainer.") for name in values})
     return params
 
 
@@ -251,6 +253,8 @@ class TaskTrialController(base_trial.TrialController):
         with strategy.scope():
             task = task_factory.get_task(params.task, logging_dir=str(self._kept_files))
             self._trainer = trainer_factory.create_trainer(params, task, train=True, evaluate=True)
+        steps = params.trainer.validation_steps
+        trainer_setup.check_evaluation_ends(self._trainer.eval_dataset, steps)
 
     @property
     def trainer(self) -> base_trainer.Trainer:

@@ -126,6 +126,10 @@ class TensorFlowTrialController(base_trial.TrialController):
             self._record = graph_data.read(self._handle, train, validation)
             with repeatable_random.stepwise(self._step):
                 self._outputs = self._build_outputs()
+                trained = {variable.ref() for variable in v1.trainable_variables()}
+                self._untrained = [  # Those of the optimizer come later; a validation has none.
+                    variable for variable in v1.global_variables() if variable.ref() not in trained
+                ]
                 self._train_op = self._build_train_op()
             self._train_names = [_LOSS, *self._check_names("training_metrics")]
             self._validation_names = self._check_names("validation_metrics")
@@ -138,6 +142,12 @@ class TensorFlowTrialController(base_trial.TrialController):
             )
             self._local_variables = graph_variables.LocalVariables()
             self._open_session(session_config)
+            # After all else: seeds of operations depend on how many there were before.
+            if self._session.run(validation.cardinality()) == tf.data.INFINITE_CARDINALITY:
+                raise errors.TrialError(
+                    "make_data_loaders(): the validation dataset never ends, expected one pass; "
+                    "leave .repeat() out."
+                )
 
     def list_validation_metrics(self) -> list[str]:
         """Returns what the trial's `validation_metrics` lists."""
@@ -164,7 +174,10 @@ class TensorFlowTrialController(base_trial.TrialController):
         """Goes through the validation data once; metrics are means over the batches."""
         (self._validation_start or self._start_validation()).result()
         self._validation_start = None
-        with self._local_variables.begun_anew(self._session):
+        with (
+            graph_variables.restored(self._session, self._untrained),
+            self._local_variables.begun_anew(self._session),
+        ):
             sums, num_inputs = self._validate_batches()
         self._validation_start = self._start_validation()
         if not sums:

@@ -43,6 +43,34 @@ def test_later_layers_win(tmp_path):
     assert str(source("trainer.validation_interval")) == "factory test/line"
 
 
+def test_intervals_that_nobody_set_are_whole_loops():
+    def parse_loop(*values):
+        parsed = parse(experiment="test/line", set=[f"trainer.{value}" for value in values])
+        trainer = parsed.params.trainer
+        intervals = (
+            trainer.summary_interval, trainer.validation_interval, trainer.checkpoint_interval
+        )  # fmt: skip
+        return intervals, str(parsed.provenance.source("trainer.summary_interval"))
+
+    default, _ = parse_loop()
+    assert default == (5, 20, 10)
+    assert parse_loop("steps_per_loop=8") == ((8, 24, 16), "--set")
+    assert parse_loop("steps_per_loop=8", "checkpoint_interval=7")[0] == (8, 24, 7)
+    assert parse_loop("steps_per_loop=8", "checkpoint_interval=0")[0] == (8, 24, 0)
+    assert parse_loop("steps_per_loop=5") == (default, "factory test/line")
+    with pytest.raises(errors.ConfigError, match="got 5, expected a multiple of steps_per_loop"):
+        parse_loop("steps_per_loop=8", "summary_interval=5")
+
+
+def test_the_record_of_a_run_sets_no_interval_by_hand(tmp_path):
+    params = parse(experiment="test/line").params
+    run_files.serialize_config(params, str(tmp_path), experiment="test/line")
+
+    parsed = parse(model_dir=str(tmp_path), set=["trainer.steps_per_loop=8"])
+
+    assert parsed.params.trainer.summary_interval == 8
+
+
 def test_flags_that_are_not_given_override_nothing(tmp_path):
     path = write(
         tmp_path / "a.yaml",

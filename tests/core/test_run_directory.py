@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from quintain import errors
-from quintain.core import train_lib
+from quintain.core import run_options, train_lib
 from quintain.core.saving import run_lock, training_log
 
 SHORT = {"train_steps": 10, "steps_per_loop": 5, "checkpoint_interval": 5, "validation_interval": 5}
@@ -151,3 +151,22 @@ def test_a_full_disk_in_mid_run_is_said_with_the_file(tmp_path, params, monkeypa
 
     with pytest.raises(errors.OutputError, match=r"info\.json: can't be written: No space left"):
         train(params, tmp_path, "eval")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("event", ["train_actions", "eval_actions"])
+def test_a_directory_that_is_removed_in_mid_run_is_an_error_that_can_be_gone_on_with(
+    tmp_path, params, event
+):
+    steps = []
+
+    def remove(output):
+        steps.append(output)
+        if len(steps) == 2:  # After the last step, and after the last evaluation.
+            shutil.rmtree(tmp_path / "run")
+
+    with pytest.raises(errors.OutputError, match="was removed while the run was going on") as error:
+        train(params, tmp_path / "run", options=run_options.RunOptions(**{event: [remove]}))
+
+    assert "ckpt-10' and the settings" in str(error.value)
+    assert train(params, tmp_path / "run").step == 10

@@ -113,6 +113,19 @@ def test_eval_mode_returns_the_metrics_of_the_newest_checkpoint(trained_dir, lin
     assert logs["validation_loss"] == pytest.approx(recorded["validation_loss"], rel=1e-7)
 
 
+def test_endless_validation_data_are_refused_before_the_first_step(
+    tmp_path, line_params, monkeypatch
+):
+    params = line_params()
+    task_class = type(task_factory.get_task(params.task))
+    build = task_class.build_inputs
+    monkeypatch.setattr(task_class, "build_inputs", lambda *args: build(*args).repeat())
+
+    with pytest.raises(errors.ConfigError, match=r"task\.validation_data: the data never end"):
+        run(params, "train_and_eval", tmp_path)
+    assert not list(tmp_path.glob("ckpt*"))
+
+
 def test_eval_without_a_checkpoint_is_an_error(tmp_path, line_params):
     with pytest.raises(errors.CheckpointError, match="holds no checkpoint"):
         run(line_params(), "eval", tmp_path)

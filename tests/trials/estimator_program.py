@@ -349,6 +349,14 @@ def faults(directory):
     cases = {
         "estimator": lambda: build(change(build_estimator=lambda self, hparams: "dnn"), spec),
         "spec": lambda: build(change(build_train_spec=lambda self, hparams: data), spec),
+        "endless": lambda: build(
+            change(
+                build_validation_spec=lambda self, hparams: tf.estimator.EvalSpec(
+                    lambda: data(False).repeat(), steps=None
+                )
+            ),
+            spec,
+        ).list_validation_metrics(),
         "tpu": lambda: tf.estimator.tpu.TPUEstimator,
         "trees": lambda: tf.estimator.BoostedTreesClassifier([], 1),
         "typo": lambda: tf.estimator.DNNClasifier([1], []),

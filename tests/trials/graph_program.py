@@ -67,7 +67,9 @@ class NetTrial(tensorflow_trial.TensorFlowTrial):
 class StatelessTrial(NetTrial):
     def build_graph(self, record, is_training):
         error = tf.matmul(record[0], tf.get_variable("w", [4, 1])) - record[1]
-        return {"loss": tf.reduce_mean(error**2), "count": tf.shape(error)[0]}
+        seen = tf.get_variable("seen", [], tf.int32, tf.zeros_initializer(), trainable=False)
+        with tf.control_dependencies([seen.assign_add(1)]):
+            return {"loss": tf.reduce_mean(error**2), "count": tf.shape(error)[0]}
 
     def optimizer(self):
         return tf.train.GradientDescentOptimizer(0.0)
@@ -167,6 +169,7 @@ def numbers(directory):
         "validation": validation.metrics,
         "validation_inputs": validation.num_inputs,
         "expected_loss": float(loss),
+        "seen": values_of(controller)[-1],
     }
 
 
@@ -361,6 +364,9 @@ def faults(directory):
         "empty": lambda: build(
             StatelessTrial, spec, lambda c, h: (batched(), batched().take(0))
         ).validate(),
+        "endless": lambda: build(
+            StatelessTrial, spec, lambda c, h: (batched(), batched().repeat())
+        ),
         "contrib": lambda: tf.contrib.layers,
         "mixed_precision": lambda: build(
             StatelessTrial,

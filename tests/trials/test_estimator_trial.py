@@ -94,3 +94,7 @@ def test_names_that_estimators_lost_say_what_to_use(results):
     assert "tf.estimator.BoostedTreesClassifier can't be had" in results["faults"]["trees"]
     assert "TensorFlow Decision Forests" in results["faults"]["trees"]
     assert "Did you mean 'DNNClassifier'?" in results["faults"]["typo"]
+
+
+def test_endless_validation_data_are_refused_before_the_first_batch(results):
+    assert "the dataset never ends, and EvalSpec.steps is None" in results["faults"]["endless"]

@@ -146,6 +146,21 @@ def test_a_training_in_two_processes_is_that_of_one_to_the_bit(spec):
     third.close()
 
 
+def test_endless_validation_data_are_refused_before_the_first_step(spec, tmp_path):
+    endless = CODE.replace("if params.is_training:", "if True:")
+    (tmp_path / "sum_experiment.py").write_text(endless)
+
+    with pytest.raises(errors.ConfigError, match=r"task\.validation_data: the data never end"):
+        build(spec)
+
+
+def test_intervals_follow_a_loop_that_is_a_hyperparameter(spec):
+    hparams = {"trainer.steps_per_loop": 300}
+    params = task_trial.build_params(spec.experiment_config, hparams, spec.model_dir)
+
+    assert params.trainer.summary_interval == 1200
+
+
 def config(entrypoint="experiment:trial_test/sum", **hyperparameters):
     return {"entrypoint": entrypoint, "hyperparameters": hyperparameters}
 

@@ -52,6 +52,10 @@ def test_metrics_are_means_over_batches_and_training_goes_around(results):
     assert sorted(outcome["validation"]) == sorted(outcome["listed"])
 
 
+def test_a_counter_goes_on_after_a_validation_where_training_left_it(results):
+    assert results["numbers"]["seen"] == 6
+
+
 def test_a_damaged_record_is_named_with_its_file(results):
     flipped, cut = results["damage"]
     assert flipped.startswith("DIR/a [1] ü.tfrecord: record 6, at byte 172, is damaged")
@@ -73,6 +77,7 @@ def test_a_damaged_record_is_named_with_its_file(results):
         ("unbatched", ["call .batch"]),
         ("no_pair", ["expected a pair of datasets"]),
         ("empty", ["validation dataset is empty"]),
+        ("endless", ["make_data_loaders(): the validation dataset never ends", ".repeat()"]),
         ("contrib", ["tf.contrib.layers can't be had"]),
     ],
 )

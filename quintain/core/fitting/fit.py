@@ -215,8 +215,8 @@ def _build_params(
     params = exp_factory.get_exp_config(keras_task.EXPERIMENT)
     params.task = task
     params.override({"trainer": {**steps, **trainer}})
-    if "steps_per_loop" in trainer and "summary_interval" not in trainer:
-        params.trainer.summary_interval = params.trainer.steps_per_loop
+    # Epochs end with an evaluation and a checkpoint, however long a loop is.
+    params.trainer.follow_loop({*trainer, "validation_interval", "checkpoint_interval"})
     # Variables of a model that is there belong to no strategy; a function's can be asked for one.
     params.override({"runtime": {"distribution_strategy": "off", **runtime}})
     params.lock()

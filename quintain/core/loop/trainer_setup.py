@@ -17,7 +17,7 @@ from quintain.optimization import (
     norms,
     optimizer_wrapper,
 )
-from quintain.orbit import iterators
+from quintain.orbit import finite_data, iterators
 
 
 def check_config(config: cfg.ExperimentConfig, needs_train: bool, needs_validation: bool) -> None:
@@ -96,6 +96,25 @@ def track_norms(config: cfg.TrainerConfig, optimizer: Any) -> norms.NormSums | N
             "package's optimizers, which are the ones that measure norms."
         )
     return found.track_norms()
+
+
+def check_evaluation_ends(dataset: Any, num_steps: int, path: str = "task.validation_data") -> None:
+    """Checks that an evaluation of all data does not go on for ever.
+
+    Args:
+        dataset: The evaluation data.
+        num_steps: Batches to evaluate; -1 for all.
+        path: Dotted path of the data in the config.
+
+    Raises:
+        ConfigError: If all of the data are to be evaluated, and they are known to have no end.
+    """
+    if num_steps == -1 and not tf.nest.is_nested(dataset) and finite_data.is_endless(dataset):
+        raise errors.ConfigError(
+            f"{path}: the data never end, but trainer.validation_steps is -1, which evaluates all "
+            "of them. Set trainer.validation_steps to a number of batches, or leave out what "
+            "repeats the data, such as `repeat()`."
+        )
 
 
 def needs_batch(model: keras.Model) -> bool:

@@ -14,7 +14,13 @@ from quintain.core import config_definitions as cfg
 from quintain.core.devices import distribution, replica_seeds, replica_statistics
 from quintain.core.input import pipeline_inspection, random_watch
 from quintain.core.loop import loop_record, loop_timing, trainer_setup
-from quintain.core.saving import checkpoint_fit, checkpoint_state, cluster_checkpoints, task_state
+from quintain.core.saving import (
+    checkpoint_fit,
+    checkpoint_state,
+    cluster_checkpoints,
+    state_snapshot,
+    task_state,
+)
 from quintain.core.steps import model_metrics
 from quintain.optimization import ema, gradient_accumulation, norms, optimizer_wrapper
 
@@ -69,6 +75,7 @@ class TrainerState:
         self._optimizer: Any = None
         self._norms: norms.NormSums | None = None
         self._statistics: replica_statistics.ReplicaStatistics | None = None
+        self._snapshot: state_snapshot.StateSnapshot | None = None
 
     def follow(self, model: Any, optimizer: Any, *, is_built: bool, is_training: bool) -> None:
         """Takes up a model and its optimizer, whose slots are created here.
@@ -115,6 +122,26 @@ class TrainerState:
         """Puts the average of the weights in their place if there is one, or the weights back."""
         if self.average is not None and self.average.is_swapped != is_used:
             self.average.swap_weights()
+
+    def begin_evaluation(self, checkpoint: tf.train.Checkpoint) -> None:
+        """Puts the averages in place, and notes the state that the evaluation may change.
+
+        Args:
+            checkpoint: What holds the state.
+        """
+        self.use_average(True)
+        self._snapshot = state_snapshot.StateSnapshot(checkpoint)
+
+    def restore_snapshot(self) -> None:
+        """Puts the state back that was there when the evaluation began, once."""
+        if self._snapshot is not None:
+            self._snapshot.restore()
+        self._snapshot = None
+
+    def end_evaluation(self) -> None:
+        """Puts back the state, and the weights in place of their averages."""
+        self.restore_snapshot()
+        self.use_average(False)
 
     def begin_loop(self) -> None:
         """Starts the clock of a loop, notes where it begins, and resets its metrics.

@@ -12,9 +12,9 @@ from quintain import errors, orbit
 from quintain.config import gin_io
 from quintain.core import base_task
 from quintain.core import config_definitions as cfg
-from quintain.core.loop import dataset_distribution, task_evaluation
+from quintain.core.loop import dataset_distribution, task_evaluation, trainer_setup
 from quintain.core.multitask import base_model, base_trainer
-from quintain.core.saving import best_checkpoint, checkpoint_fit
+from quintain.core.saving import best_checkpoint, checkpoint_fit, state_snapshot
 from quintain.optimization import ema
 
 
@@ -150,6 +150,20 @@ class MultiTaskEvaluator(orbit.AbstractEvaluator):
         with self._keep_loop(), self._averaged_weights():
             return self._evaluate_and_export(num_steps)
 
+    def check_evaluation_ends(self, num_steps: int) -> None:
+        """Checks that the evaluation of each task has an end, as `Trainer` does.
+
+        Raises:
+            ConfigError: If that of a task has none.
+        """
+        for name, dataset in self.eval_datasets.items():
+            steps = self.eval_steps.get(name)
+            trainer_setup.check_evaluation_ends(
+                dataset,
+                num_steps if steps is None else steps,
+                f"task_config.validation_data of the task {name!r}",
+            )
+
     def evaluate_one_batch(self) -> dict[str, Any]:
         """Evaluates the first batch of each task, to see what metrics there are."""
         with self._keep_loop(), self._averaged_weights():
@@ -173,6 +187,11 @@ class MultiTaskEvaluator(orbit.AbstractEvaluator):
     def _evaluate_tasks(
         self, num_steps: tf.Tensor, *, uses_own_steps: bool = True
     ) -> dict[str, Any]:
+        """Evaluates all tasks, and puts back what that changed besides metrics."""
+        with state_snapshot.state_restored(self._checkpoint):
+            return self._evaluate_each(num_steps, uses_own_steps)
+
+    def _evaluate_each(self, num_steps: tf.Tensor, uses_own_steps: bool) -> dict[str, Any]:
         logs: dict[str, Any] = {}
         num_done = 0
         for name, evaluator in self._evaluators.items():

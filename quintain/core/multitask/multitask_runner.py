@@ -217,7 +217,7 @@ def _build_evaluator(
     create_exporter: ExporterCreator | None,
 ) -> evaluator.MultiTaskEvaluator:
     params = runner.params
-    return evaluator.MultiTaskEvaluator(
+    built = evaluator.MultiTaskEvaluator(
         tasks,
         runner.trainer.model,
         global_step=runner.trainer.global_step,
@@ -233,3 +233,5 @@ def _build_evaluator(
         average=runner.trainer.average,
         keep_loop=runner.trainer.interrupted_loop_kept,
     )
+    built.check_evaluation_ends(params.trainer.validation_steps)
+    return built

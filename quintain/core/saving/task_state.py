@@ -43,6 +43,11 @@ class TaskVariables(tf.__internal__.tracking.Trackable):
         self._tasks = tasks
         self._list_known = list_known
 
+    def list_held(self) -> list[Any]:
+        """Returns the variables, and those of random states as well."""
+        variables, states = find(self._tasks, self._list_known())
+        return [*variables.values(), *states.values()]
+
     def _trackable_children(self, save_type: str = "checkpoint", **kwargs: Any) -> dict[str, Any]:
         del save_type, kwargs
         variables, _ = find(self._tasks, self._list_known())

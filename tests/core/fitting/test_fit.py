@@ -31,6 +31,13 @@ def read_weights(model):
     return [value.numpy() for value in [*model.variables, *model.optimizer.variables]]
 
 
+def test_endless_validation_data_are_refused(tmp_path):
+    data = tf.data.Dataset.from_tensor_slices((X, Y)).batch(8)
+
+    with pytest.raises(errors.ConfigError, match=r"task\.validation_data: the data never end"):
+        quintain.fit(build_model(), data, data.repeat(), model_dir=str(tmp_path))
+
+
 class Stop:
     """Ends a run as a kill does, at a step between two checkpoints."""
 

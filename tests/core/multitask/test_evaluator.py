@@ -55,6 +55,14 @@ def test_tasks_that_share_a_model_are_evaluated_apart():
     assert (results["bar"]["counter"], results["foo"]["counter"]) == (5.0, 2.0)
 
 
+def test_endless_data_of_a_task_without_steps_of_its_own_are_refused():
+    lossy = evaluator.MultiTaskEvaluator(build_tasks(), LossyModel(), eval_steps={"foo": 2})
+
+    with pytest.raises(errors.ConfigError, match="validation_data of the task 'bar': the data"):
+        lossy.check_evaluation_ends(-1)
+    lossy.check_evaluation_ends(5)
+
+
 def test_tasks_of_the_same_name_and_steps_of_no_task_are_refused():
     bar, foo = build_tasks()
 
