@@ -4,7 +4,7 @@ import dataclasses
 import json
 import pathlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from quintain import durable_files, errors
@@ -40,10 +40,8 @@ _MOST_SPARE: Final = 1024
 """Trials that are ready beyond those of all slots, at most: each takes 1.4 KiB of the master."""
 
 
-def read_config(
-    config_text: str, source: str, overrides: Sequence[str]
-) -> experiment_spec.ExperimentSpec:
-    """Reads the config of an experiment.
+def read_content(config_text: str, source: str, overrides: Sequence[str]) -> dict[str, Any]:
+    """Reads the config of an experiment as plain data.
 
     Args:
         config_text: YAML.
@@ -51,12 +49,21 @@ def read_config(
         overrides: `path=value` each.
 
     Raises:
-        ConfigError: Listing all that is wrong.
+        ConfigError: If a text can't be read.
     """
     content = yaml_io.load_text(config_text, source)
     if not isinstance(content, Mapping):
         raise errors.ConfigError(f"{source}: got {errors.show(content)}, expected a mapping.")
-    config = experiment_spec.parse(override(content, overrides))
+    return override(content, overrides)
+
+
+def build_config(content: Mapping[str, Any]) -> experiment_spec.ExperimentSpec:
+    """Returns the config that plain data say, with a search that can begin.
+
+    Raises:
+        ConfigError: Listing all that is wrong.
+    """
+    config = experiment_spec.parse(content)
     search_factory.check(config)
     return config
 
@@ -238,7 +245,10 @@ def rerun(core: core_lib.Core, trial_id: int) -> experiment.Experiment:
 
 
 def continue_trial(
-    core: core_lib.Core, trial_id: int, overrides: Sequence[str]
+    core: core_lib.Core,
+    trial_id: int,
+    overrides: Sequence[str],
+    check_change: Callable[[Mapping[str, Any], Mapping[str, Any]], None],
 ) -> experiment.Experiment:
     """Creates an experiment of one trial that begins with the newest checkpoint of another one.
 
@@ -248,12 +258,15 @@ def continue_trial(
         core: Gets the experiment.
         trial_id: The other trial.
         overrides: `path=value` each; they win over the config.
+        check_change: Given the config without and with the overrides.
     """
     former, owner = _read_trial(core, trial_id)
     source = {"source_trial_id": trial_id, "source_checkpoint_uuid": None}
     plain = _build_single(former, owner, source)
     plain["description"] = f"Trial {trial_id} continued"
-    return _create_again(core, former, owner, override(plain, overrides))
+    content = override(plain, overrides)
+    check_change(plain, content)
+    return _create_again(core, former, owner, content)
 
 
 def _read_trial(
