@@ -94,7 +94,7 @@ def create(
         config: Its config.
         text: The config as the user wrote it.
         model_dir: Directory with the user's code, or None if there is none. What
-            `.quintainignore` or `.detignore` names in it is left out.
+            `.quintainignore` or `.detignore` names in it is left out. What was sent is moved.
         parent_id: Experiment that it was made from.
         activate: Whether it starts at once; else it is paused.
         trial_seed: Seed of all trials, or None if each draws its own.
@@ -128,13 +128,14 @@ def create(
     )
     # The user's directory may be large and slow: nobody waits for its copy.
     with model_files.staging(core.home) as scratch:
-        has_rules = model_dir is None or not model_dir.is_relative_to(core.home / "experiments")
+        code_dir = scratch / model_files.NAME
         if model_dir is None:
-            (scratch / model_files.NAME).mkdir()
+            code_dir.mkdir()
+        elif model_dir.is_relative_to(model_files.find_staging(core.home)):
+            model_files.move_model_dir(model_dir, code_dir, config.code)
         else:
-            model_files.copy_model_dir(
-                model_dir, scratch / model_files.NAME, config.code, has_rules=has_rules
-            )
+            has_rules = not model_dir.is_relative_to(core.home / "experiments")
+            model_files.copy_model_dir(model_dir, code_dir, config.code, has_rules=has_rules)
         if origin is not None:
             text_of_origin = json.dumps(codec.to_plain(origin), indent=1)
             durable_files.replace(scratch / provenance.FILE_NAME, text_of_origin)

@@ -140,7 +140,8 @@ def build_router(
             if new.upload is not None:
                 if model_dir is not None:
                     raise errors.ConfigError("upload: got together with model_dir.")
-                model_dir = opened.enter_context(uploads.unpacking(new.upload))
+                config = commands.read_config(new.config_text, new.overrides, source=new.source)
+                model_dir = opened.enter_context(uploads.unpacking(new.upload, config.code))
             experiment = commands.create_experiment(
                 new.config_text,
                 model_dir,
