@@ -2,11 +2,12 @@
 
 import dataclasses
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from quintain import errors
 from quintain.config import overrides as overrides_lib
+from quintain.config import yaml_io
 from quintain.records import (
     checkpoint,
     experiment,
@@ -31,14 +32,33 @@ _ARCHIVING: Final = ("archive", "unarchive")
 _COMMANDS: Final = (*states.COMMANDS, *_ARCHIVING)
 _GC_FIELDS: Final = ("save_experiment_best", "save_trial_best", "save_trial_latest")
 
+ConfigCheck = Callable[[Mapping[str, Any], Mapping[str, Any]], None]
+"""Raises an error unless a config, the first one, may be changed into the second one."""
+
 
 class Commands:
     """What users ask of experiments. All methods may be called from several threads."""
 
-    def __init__(self, core: core_lib.Core, processes: scheduling.Scheduling) -> None:
-        """Stores what the parts of the master share."""
+    def __init__(
+        self,
+        core: core_lib.Core,
+        processes: scheduling.Scheduling,
+        check_change: ConfigCheck | None = None,
+    ) -> None:
+        """Stores what the parts of the master share.
+
+        Args:
+            core: Has the experiments.
+            processes: Has their processes.
+            check_change: Asked before a config is changed or taken over; None allows all.
+        """
         self._core = core
         self._processes = processes
+        self._check_change: ConfigCheck = check_change or (lambda _before, _after: None)
+
+    def restricted_by(self, check_change: ConfigCheck) -> "Commands":
+        """Returns the same commands for somebody who may not change all of a config."""
+        return Commands(self._core, self._processes, check_change)
 
     # New experiments.
 
@@ -68,7 +88,7 @@ class Commands:
         Raises:
             ConfigError: Listing all that is wrong.
         """
-        config = new_experiments.read_config(config_text, source, overrides)
+        config = self.read_config(config_text, overrides, source=source)
         return new_experiments.create(
             self._core,
             config,
@@ -89,23 +109,49 @@ class Commands:
         Raises:
             ConfigError: If there is no such checkpoint, or an override is wrong.
         """
-        return new_experiments.continue_trial(self._core, trial_id, overrides)
+        return new_experiments.continue_trial(self._core, trial_id, overrides, self._check_change)
 
     def fork_experiment(
         self, experiment_id: int, config_text: str | None, overrides: Sequence[str]
     ) -> experiment.Experiment:
         """Creates an experiment from another one's code, and its config unless one is given."""
         owner = self._record(experiment_id)
-        text = config_text if config_text is not None else owner.original_config
-        config = new_experiments.read_config(text, f"experiment {experiment_id}", overrides)
+        source = f"experiment {experiment_id}"
         return new_experiments.create(
             self._core,
-            config,
-            text,
+            self.read_config(config_text, overrides, source=source, parent_id=experiment_id),
+            owner.original_config if config_text is None else config_text,
             pathlib.Path(owner.model_dir),
             parent_id=experiment_id,
             origin=new_experiments.inherit_provenance(owner),
         )
+
+    def read_config(
+        self,
+        config_text: str | None,
+        overrides: Sequence[str] = (),
+        *,
+        source: str = "config",
+        parent_id: int | None = None,
+    ) -> experiment_spec.ExperimentSpec:
+        """Reads the config that a new experiment would have.
+
+        Args:
+            config_text: The config, as YAML; that of the parent if None.
+            overrides: `path=value` each; they win over the config.
+            source: Name of the config, for messages.
+            parent_id: Experiment whose code it would have.
+
+        Raises:
+            ConfigError: Listing all that is wrong.
+        """
+        former = "{}" if parent_id is None else self._record(parent_id).original_config
+        if config_text is None:
+            config_text, source = former, f"experiment {parent_id}"
+        content = new_experiments.read_content(config_text, source, overrides)
+        config = new_experiments.build_config(content)
+        self._check_change(yaml_io.load_text(former), content)
+        return config
 
     # Experiments that are there.
 
@@ -272,7 +318,9 @@ class Commands:
         core = self._core
         with core.condition:
             record = self._ended(experiment_id, "continued")
-            config = experiment_spec.parse(new_experiments.override(record.config, overrides))
+            content = new_experiments.override(record.config, overrides)
+            config = experiment_spec.parse(content)
+            self._check_change(record.config, content)
             former = experiment_spec.parse(record.config)
             entry = core.load(experiment_id)
             continuation.check(former, config)
@@ -315,6 +363,7 @@ class Commands:
                 entry.machine.check_extension(max_trials)
             merged = overrides_lib.merge(record.config, _to_overrides(changes))
             config = experiment_spec.parse(merged)
+            self._check_change(record.config, merged)
             updated = dataclasses.replace(
                 entry.record,
                 config=config.as_dict(),

@@ -23,7 +23,7 @@ import pathspec
 import re2
 from pathspec.patterns.gitignore import spec as gitignore
 
-from quintain import changing_files, errors
+from quintain import changing_files, durable_files, errors
 from quintain.records import experiment_sections, source_folders
 from quintain.store import failures
 
@@ -32,6 +32,9 @@ NAME: Final = "model_dir"
 
 IGNORE_FILES: Final = (".quintainignore", ".detignore", ".pedlignore")
 """Files that say what is left out, in the syntax of `.gitignore`; the first one found counts."""
+
+MAX_DEPTH: Final = 100
+"""Most parts of a path in a model directory. Python recurses into directories in places."""
 
 _GIT_FILE: Final = ".gitignore"
 _NOT_UTF8: Final = {0xDC00 + byte: 0x100000 + byte for byte in range(0x80, 0x100)}
@@ -158,8 +161,8 @@ def list_files(
         has_rules: Whether ignore files count; not in what is such a copy itself.
 
     Raises:
-        ConfigError: If the directory is missing, too large or can't be read, or a link leads out of
-            it.
+        ConfigError: If the directory is missing, too large, too deep or can't be read, or a link
+            leads out of it.
     """
     if not os.path.isdir(source):  # Nor if it may not be looked at.
         raise errors.ConfigError(f"model_dir: {str(source)!r} is not a directory.")
@@ -169,6 +172,11 @@ def list_files(
     num_seen = 0
     while pending:
         base, rules = pending.pop()
+        if base.count("/") >= MAX_DEPTH:
+            raise errors.ConfigError(
+                f"model_dir: {str(source / base)[:200]!r} has directories more than {MAX_DEPTH} "
+                f"levels deep. Name them in {IGNORE_FILES[0]} if they are not needed."
+            )
         if has_rules:
             rules = rules.enter(source / base, base)
         # What is there may change meanwhile.
@@ -235,7 +243,28 @@ def copy_model_dir(
         copy = target / path
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.symlink_to(link)
+    with _explaining(source, target):
+        durable_files.sync_tree(target)
     return listing
+
+
+def move_model_dir(
+    source: pathlib.Path, target: pathlib.Path, limits: experiment_sections.CodeConfig
+) -> None:
+    """Moves a model directory that was sent, which ignore files have no say in.
+
+    Args:
+        source: The directory, on the disk of the target.
+        target: Its new place, which must not exist.
+        limits: How much it may be.
+
+    Raises:
+        ConfigError: As `list_files` does.
+    """
+    list_files(source, limits, has_rules=False)
+    with _explaining(source, target):
+        source.rename(target)
+        durable_files.sync_tree(target)
 
 
 def find_staging(home: pathlib.Path) -> pathlib.Path:
@@ -290,8 +319,6 @@ def _copy_file(source: pathlib.Path, target: pathlib.Path, num_bytes: int) -> No
             while num_bytes > 0 and (data := file.read(min(num_bytes, _PIECE_BYTES))):
                 copy.write(data)
                 num_bytes -= len(data)
-            copy.flush()
-            os.fsync(copy.fileno())
     os.chmod(target, stat.S_IMODE(status.st_mode) | stat.S_IRUSR | stat.S_IWUSR)
     os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
 

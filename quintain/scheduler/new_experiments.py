@@ -4,7 +4,7 @@ import dataclasses
 import json
 import pathlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from quintain import durable_files, errors
@@ -40,10 +40,8 @@ _MOST_SPARE: Final = 1024
 """Trials that are ready beyond those of all slots, at most: each takes 1.4 KiB of the master."""
 
 
-def read_config(
-    config_text: str, source: str, overrides: Sequence[str]
-) -> experiment_spec.ExperimentSpec:
-    """Reads the config of an experiment.
+def read_content(config_text: str, source: str, overrides: Sequence[str]) -> dict[str, Any]:
+    """Reads the config of an experiment as plain data.
 
     Args:
         config_text: YAML.
@@ -51,12 +49,21 @@ def read_config(
         overrides: `path=value` each.
 
     Raises:
-        ConfigError: Listing all that is wrong.
+        ConfigError: If a text can't be read.
     """
     content = yaml_io.load_text(config_text, source)
     if not isinstance(content, Mapping):
         raise errors.ConfigError(f"{source}: got {errors.show(content)}, expected a mapping.")
-    config = experiment_spec.parse(override(content, overrides))
+    return override(content, overrides)
+
+
+def build_config(content: Mapping[str, Any]) -> experiment_spec.ExperimentSpec:
+    """Returns the config that plain data say, with a search that can begin.
+
+    Raises:
+        ConfigError: Listing all that is wrong.
+    """
+    config = experiment_spec.parse(content)
     search_factory.check(config)
     return config
 
@@ -87,7 +94,7 @@ def create(
         config: Its config.
         text: The config as the user wrote it.
         model_dir: Directory with the user's code, or None if there is none. What
-            `.quintainignore` or `.detignore` names in it is left out.
+            `.quintainignore` or `.detignore` names in it is left out. What was sent is moved.
         parent_id: Experiment that it was made from.
         activate: Whether it starts at once; else it is paused.
         trial_seed: Seed of all trials, or None if each draws its own.
@@ -121,13 +128,14 @@ def create(
     )
     # The user's directory may be large and slow: nobody waits for its copy.
     with model_files.staging(core.home) as scratch:
-        has_rules = model_dir is None or not model_dir.is_relative_to(core.home / "experiments")
+        code_dir = scratch / model_files.NAME
         if model_dir is None:
-            (scratch / model_files.NAME).mkdir()
+            code_dir.mkdir()
+        elif model_dir.is_relative_to(model_files.find_staging(core.home)):
+            model_files.move_model_dir(model_dir, code_dir, config.code)
         else:
-            model_files.copy_model_dir(
-                model_dir, scratch / model_files.NAME, config.code, has_rules=has_rules
-            )
+            has_rules = not model_dir.is_relative_to(core.home / "experiments")
+            model_files.copy_model_dir(model_dir, code_dir, config.code, has_rules=has_rules)
         if origin is not None:
             text_of_origin = json.dumps(codec.to_plain(origin), indent=1)
             durable_files.replace(scratch / provenance.FILE_NAME, text_of_origin)
@@ -238,7 +246,10 @@ def rerun(core: core_lib.Core, trial_id: int) -> experiment.Experiment:
 
 
 def continue_trial(
-    core: core_lib.Core, trial_id: int, overrides: Sequence[str]
+    core: core_lib.Core,
+    trial_id: int,
+    overrides: Sequence[str],
+    check_change: Callable[[Mapping[str, Any], Mapping[str, Any]], None],
 ) -> experiment.Experiment:
     """Creates an experiment of one trial that begins with the newest checkpoint of another one.
 
@@ -248,12 +259,15 @@ def continue_trial(
         core: Gets the experiment.
         trial_id: The other trial.
         overrides: `path=value` each; they win over the config.
+        check_change: Given the config without and with the overrides.
     """
     former, owner = _read_trial(core, trial_id)
     source = {"source_trial_id": trial_id, "source_checkpoint_uuid": None}
     plain = _build_single(former, owner, source)
     plain["description"] = f"Trial {trial_id} continued"
-    return _create_again(core, former, owner, override(plain, overrides))
+    content = override(plain, overrides)
+    check_change(plain, content)
+    return _create_again(core, former, owner, content)
 
 
 def _read_trial(

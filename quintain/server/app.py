@@ -117,6 +117,7 @@ def build_app(
         redirect_slashes=False,
         openapi_url=f"{PREFIX}/openapi.json",
     )
+    app.state.commands = master.commands
     if agents is not None:
         app.wait_before = lambda handle: agent_waits.AgentWaits(
             handle, agents, token=agent_token, is_stopping=is_stopping
@@ -157,10 +158,10 @@ def build_app(
         files.build_router(master.files),
         master_routes.build_router(calls, info, stop, master.summary, master.list_slots),
         sign_in_routes.build_router(sign_in),
-        experiments.build_router(calls, master.commands, uploads),
+        experiments.build_router(calls, uploads),
         upload_routes.build_router(uploads),
-        trials.build_router(calls, master.commands),
-        checkpoints.build_router(calls, master.commands, exports_lib.Exports(home)),
+        trials.build_router(calls),
+        checkpoints.build_router(calls, exports_lib.Exports(home)),
         runs.build_router(run_index),
         tensorboard.build_router(calls, lambda name: run_index.get(name).path, tensorboards),
         timeline.build_router(calls),

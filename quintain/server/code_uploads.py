@@ -7,16 +7,20 @@ is deleted after a day, and when the next master starts.
 import base64
 import binascii
 import contextlib
+import itertools
 import os
 import pathlib
+import posixpath
 import secrets
+import shutil
 import tarfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import IO, Final
 
 from quintain import changing_files, errors
+from quintain.records import experiment_sections
 from quintain.scheduler import model_files, pieces
 
 MAX_BYTES: Final = 4 * 2**30
@@ -24,6 +28,9 @@ MAX_BYTES: Final = 4 * 2**30
 
 _MAX_AGE_SECS: Final = 24 * 3600.0
 _PIECE_BYTES: Final = 2**20
+
+_MOST_SECS: Final = 2.0**40
+"""Largest time of a file; every file system keeps one that is earlier, or the latest it can."""
 
 
 class CodeUploads:
@@ -90,21 +97,25 @@ class CodeUploads:
             return file.seek(0, os.SEEK_END)
 
     @contextlib.contextmanager
-    def unpacking(self, name: str) -> Iterator[pathlib.Path]:
+    def unpacking(
+        self, name: str, limits: experiment_sections.CodeConfig | None = None
+    ) -> Iterator[pathlib.Path]:
         """Gives the directory that was sent, and forgets it then.
 
+        Args:
+            name: What `begin` gave.
+            limits: How much it may be; those of a config that says nothing if None.
+
         Raises:
-            ConfigError: If it is no such archive, or holds what may not be in it.
+            ConfigError: If it is no such archive, or holds what may not be in it. Nothing of it
+                is written then.
             NotFoundError: If nobody has begun it, or it was used.
         """
         with self._opening(name) as file, model_files.staging(self._home) as out:
             target = out / model_files.NAME
             target.mkdir()
-            try:
-                with tarfile.open(fileobj=file, mode="r:") as archive:
-                    _unpack(archive, target)
-            except tarfile.TarError as error:
-                raise errors.ConfigError(f"upload: is no complete archive ({error}).") from error
+            with _explaining_archive(), tarfile.open(fileobj=file, mode="r:") as archive:
+                _unpack(archive, target, limits or experiment_sections.CodeConfig())
             yield target
         with self._lock:
             self._forget(name)
@@ -134,47 +145,106 @@ class CodeUploads:
         return self._directory / f"{name}.tar"
 
 
-def _unpack(archive: tarfile.TarFile, target: pathlib.Path) -> None:
+def _unpack(
+    archive: tarfile.TarFile, target: pathlib.Path, limits: experiment_sections.CodeConfig
+) -> None:
     """Unpacks plain files, and then links, so that nothing is written through one.
 
     Raises:
-        ConfigError: If a name leads elsewhere, comes twice, or is of something else.
+        ConfigError: If a name leads elsewhere, comes twice, or is of something else, or there is
+            too much.
     """
-    links: dict[pathlib.Path, str] = {}
-    for member in archive:
-        parts = member.name.split("/")
-        path = target.joinpath(*parts)
-        found = archive.extractfile(member) if member.isfile() else None
-        if any(part in ("", ".", "..") for part in parts) or path in links:
-            raise _refuse(member, "leads elsewhere, or comes twice")
-        if member.issym():
-            links[path] = member.linkname
-        elif found is None:
-            raise _refuse(member, "is no plain file")
-        else:
-            try:
-                _write(found, path)
-            except (OSError, ValueError) as error:
-                raise _refuse(member, f"can't be written ({error})") from error
-            path.chmod(0o700 if member.mode & 0o100 else 0o600)
-            os.utime(path, (member.mtime, member.mtime))
-    for path, link in links.items():
-        inner = path.relative_to(target).as_posix()[:200]
-        if not links.keys().isdisjoint(path.parents):
-            raise errors.ConfigError(f"upload: holds {inner!r}, which lies below a link.")
+    members = _read_members(archive, limits.max_files)
+    folders = _check_members(members, limits)
+    for member in sorted(members, key=tarfile.TarInfo.issym):
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.symlink_to(link)
+            if (folder := posixpath.dirname(member.name)) in folders:
+                folders.remove(folder)
+                os.makedirs(target / folder, exist_ok=True)
+            _write(archive, member, os.path.join(target, member.name))
         except (OSError, ValueError) as error:
-            raise errors.ConfigError(f"upload: {inner!r} can't be written ({error}).") from error
+            raise _refuse(member, f"can't be written ({error})") from error
 
 
-def _write(found: IO[bytes], path: pathlib.Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with found, path.open("xb") as file:
-        while piece := found.read(_PIECE_BYTES):
-            file.write(piece)
+def _read_members(archive: tarfile.TarFile, most: int) -> list[tarfile.TarInfo]:
+    """Returns all headers of an archive.
+
+    Raises:
+        ConfigError: If there are too many.
+    """
+    members = list(itertools.islice(archive, most + 1))
+    if len(members) > most:
+        raise _too_many(most)
+    return members
+
+
+def _check_members(
+    members: Iterable[tarfile.TarInfo], limits: experiment_sections.CodeConfig
+) -> set[str]:
+    """Checks all headers of an archive, and returns the directories that its files lie in.
+
+    Raises:
+        ConfigError: If a member can't be unpacked, or all of them are too much.
+    """
+    folders, names = {""}, set()
+    num_bytes = 0
+    for member in members:
+        parts = member.name.split("/")
+        above = ["/".join(parts[:end]) for end in range(1, min(len(parts), model_files.MAX_DEPTH))]
+        if not {"", ".", ".."}.isdisjoint(parts) or "\0" in member.name:
+            raise _refuse(member, "leads elsewhere")
+        if len(parts) > model_files.MAX_DEPTH:
+            raise _refuse(member, f"is more than {model_files.MAX_DEPTH} levels deep")
+        if member.name in names or member.name in folders or not names.isdisjoint(above):
+            raise _refuse(member, "comes twice, or lies below a file or a link")
+        if member.issparse():
+            raise _refuse(member, "is a sparse file; send it without holes")
+        if not (member.isreg() or member.issym()):
+            raise _refuse(member, "is no plain file")
+        if member.size < 0 or not abs(member.mtime) < _MOST_SECS:
+            raise _refuse(member, f"has no valid size or time ({member.size}, {member.mtime})")
+        names.add(member.name)
+        folders.update(above)
+        num_bytes += member.size
+        if num_bytes > limits.max_mib * 2**20:
+            raise errors.ConfigError(
+                f"upload: holds more than {limits.max_mib} MiB (code.max_mib); leave out what is "
+                "not needed, or raise the limit."
+            )
+        if len(names) + len(folders) - 1 > limits.max_files:
+            raise _too_many(limits.max_files)
+    return folders
+
+
+def _write(archive: tarfile.TarFile, member: tarfile.TarInfo, path: str) -> None:
+    if member.issym():
+        os.symlink(member.linkname, path)
+        return
+    found = archive.extractfile(member)
+    assert found is not None  # It is a plain file.
+    with found, open(path, "xb") as file:
+        shutil.copyfileobj(found, file, _PIECE_BYTES)
+        os.fchmod(file.fileno(), 0o700 if member.mode & 0o100 else 0o600)
+    os.utime(path, (member.mtime, member.mtime))
 
 
 def _refuse(member: tarfile.TarInfo, reason: str) -> errors.ConfigError:
     return errors.ConfigError(f"upload: holds {member.name[:200]!r}, which {reason}.")
+
+
+def _too_many(most: int) -> errors.ConfigError:
+    return errors.ConfigError(
+        f"upload: holds more than {most} files and directories (code.max_files); leave out what "
+        "is not needed, or raise the limit."
+    )
+
+
+@contextlib.contextmanager
+def _explaining_archive() -> Iterator[None]:
+    """Turns what `tarfile` raises for malformed headers into an error of the request."""
+    try:
+        yield
+    except errors.ConfigError:
+        raise
+    except (tarfile.TarError, ArithmeticError, EOFError, RecursionError, ValueError) as error:
+        raise errors.ConfigError(f"upload: is no complete archive ({error}).") from error

@@ -139,6 +139,15 @@ def test_a_directory_that_is_too_large_or_missing_is_refused(source, tmp_path):
         model_files.list_files(tmp_path / "none", LIMITS)
 
 
+def test_a_directory_that_is_too_deep_is_refused_unless_it_is_ignored(source, tmp_path):
+    deep = source / "deep"
+    deep.joinpath(*"a" * model_files.MAX_DEPTH).mkdir(parents=True)
+    with pytest.raises(errors.ConfigError, match=r"deep/a/.* more than 100 levels deep"):
+        model_files.copy_model_dir(source, tmp_path / "copy", LIMITS)
+    (source / ".quintainignore").write_text("deep\n")
+    model_files.copy_model_dir(source, tmp_path / "copy", LIMITS)
+
+
 def test_names_that_are_no_text_are_refused_unless_they_are_ignored(source):
     with open(os.fsencode(source) + b"/\xff.py", "w"):
         pass

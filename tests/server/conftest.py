@@ -24,7 +24,7 @@ from quintain.records import (
     trial,
     workload,
 )
-from quintain.scheduler import launch_tokens
+from quintain.scheduler import launch_tokens, new_experiments
 from quintain.server import app as app_lib
 from quintain.server import direct_calls, http_server
 from quintain.server import feed as feed_lib
@@ -64,6 +64,18 @@ class FakeMaster:
             (master_status.SlotStatus(0, "cpu", num_threads=2, trial_id=1, experiment_id=1),),
             (master_status.ExperimentStatus(1, states.ExperimentState.ACTIVE, 0.5, 10.0, (1,)),),
         )
+
+    def restricted_by(self, check_change):
+        return self
+
+    def read_config(self, config_text, overrides=(), *, source="config", parent_id=None):
+        if parent_id is not None:
+            with self.store.reading() as session:
+                original = session.get_experiment(parent_id).original_config
+            if config_text is None:
+                config_text, source = original, f"experiment {parent_id}"
+        content = new_experiments.read_content(config_text, source, overrides)
+        return new_experiments.build_config(content)
 
     def create_experiment(self, config_text, model_dir, **options):
         if "broken" in config_text:

@@ -6,6 +6,8 @@ import time
 import pytest
 
 from quintain import errors
+from quintain.records import experiment_sections
+from quintain.scheduler import model_files
 from quintain.server import code_uploads
 
 
@@ -25,6 +27,8 @@ def pack(*members):
     with tarfile.open(fileobj=made, mode="w") as archive:
         for name, *what in members:
             info = tarfile.TarInfo(name)
+            if isinstance(what[-1], dict):
+                info.pax_headers = what.pop()
             if len(what) == 1:
                 info.size = len(what[0])
                 archive.addfile(info, io.BytesIO(what[0]))
@@ -75,6 +79,13 @@ def test_what_comes_in_pieces_is_unpacked_once(uploads, tmp_path):
         [("a", tarfile.CHRTYPE, "")],
         [("a", tarfile.FIFOTYPE, "")],
         [("a" * 300, b"")],
+        [("a", b"1", {"mtime": "nan"})],
+        [("a", b"1", {"mtime": "inf"})],
+        [("a", b"1", {"mtime": "1e300"})],
+        [("a", b"1", {"size": "-512"})],
+        [("a", b"1", {"path": "a\0b"})],
+        [("a/" * 1500 + "b", b"")],
+        [("a", tarfile.XHDTYPE, "")] * 1500,
     ],
 )
 def test_what_leads_elsewhere_is_not_unpacked(uploads, tmp_path, members):
@@ -83,6 +94,50 @@ def test_what_leads_elsewhere_is_not_unpacked(uploads, tmp_path, members):
         pass
     names = [path.name for path in tmp_path.rglob("*") if path.is_file()]
     assert names == [f"{name}.tar"]
+
+
+def test_a_sparse_file_is_refused_before_it_is_written(uploads, tmp_path):
+    hole = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.realsize": str(2**31)}
+    name = send(uploads, pack(("plain", b"1"), ("a", b"1\n0\n1\n".ljust(512, b"\0") + b"x", hole)))
+    with pytest.raises(errors.ConfigError, match="holds 'a', which is a sparse file"):
+        uploads.unpacking(name).__enter__()
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == [f"{name}.tar"]
+
+
+@pytest.mark.parametrize(
+    ("limits", "members", "message"),
+    [
+        (
+            {"max_mib": 1},
+            [("a", bytes(600_000)), ("b", bytes(600_000))],
+            "than 1 MiB .code.max_mib",
+        ),
+        (
+            {"max_files": 3},
+            [(f"a{number}", b"") for number in range(4)],
+            "than 3 files .* .code.max",
+        ),
+        ({"max_files": 3}, [("a/b/c/d", b"")], "more than 3 files and directories"),
+    ],
+)
+def test_limits_of_the_config_hold_before_anything_is_written(
+    uploads, monkeypatch, limits, members, message
+):
+    monkeypatch.setattr(code_uploads, "_write", None)
+    name = send(uploads, pack(*members), size=2**20)
+    with pytest.raises(errors.ConfigError, match=message):
+        uploads.unpacking(name, experiment_sections.CodeConfig(**limits)).__enter__()
+
+
+@pytest.mark.slow
+def test_thousands_of_small_files_take_seconds(uploads, tmp_path):
+    data = pack(*((f"d{number % 50}/f{number}", b"") for number in range(8000)))
+    name = send(uploads, data, size=2**22)
+    before = time.monotonic()
+    with uploads.unpacking(name) as directory:
+        model_files.move_model_dir(directory, tmp_path / "code", experiment_sections.CodeConfig())
+    assert time.monotonic() - before < 20
+    assert len(list((tmp_path / "code").rglob("f*"))) == 8000
 
 
 def test_pieces_that_do_not_fit_are_refused(uploads, monkeypatch):

@@ -4,12 +4,15 @@ Mutations are drawn from a seed. `QUINTAIN_FUZZ_ROUNDS=200 pytest tests/server/t
 takes minutes.
 """
 
+import base64
 import contextlib
+import io
 import json
 import logging
 import os
 import random
 import sqlite3
+import tarfile
 import types
 import urllib.parse
 
@@ -324,3 +327,26 @@ def test_links_that_lead_out_of_the_code_are_not_followed(ask, home, tmp_path):
     assert json.loads(ask("GET", path).data) == ["data/a b.txt", "inside", "model_def.py"]
     for name in ("outside", "up/secret", "../../../secret", urllib.parse.quote(str(tmp_path))):
         assert ask("GET", f"{path}/{name}").status == 404
+
+
+def test_code_that_was_sent_becomes_that_of_an_experiment_within_its_limits(ask, home):
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w") as archive:
+        info = tarfile.TarInfo("pkg/model_def.py")
+        info.size = 1000
+        archive.addfile(info, io.BytesIO(b"#" * 1000))
+
+    def send(**fields):
+        name = json.loads(ask("POST", "/api/v1/uploads").data)["name"]
+        piece = {"offset": 0, "data": base64.b64encode(made.getvalue()).decode()}
+        ask("PUT", f"/api/v1/uploads/{name}", json.dumps(piece))
+        body = {"config_text": CONFIG, "upload": name, "activate": False, **fields}
+        return ask("POST", "/api/v1/experiments", json.dumps(body))
+
+    refused = send(overrides=["code.max_files=1"])
+    assert (refused.status, b"code.max_files" in refused.data) == (400, True)
+    assert json.loads(ask("GET", "/api/v1/experiments").data)[-1]["id"] == 1
+    record = json.loads(send().data)
+    assert json.loads(ask("GET", f"/api/v1/experiments/{record['id']}/files").data) == [
+        "pkg/model_def.py"
+    ]

@@ -85,7 +85,7 @@ export function ForkForm({ experimentId, onClose }) {
   const onKey = (/** @type {KeyboardEvent} */ event) => (event.ctrlKey || event.metaKey) && event.key === "Enter" && submit(event);
   return html`<${Dialog} title="A new experiment from experiment ${experimentId}" onClose=${onClose} wide=${true}>
     ${problem ? html`<${Problem} error=${problem} />` : text === null ? html`<${Loading} />` : html`<form onSubmit=${submit}>
-      <p class="muted">It has the same code. Change its config here; Ctrl+Enter creates it.</p>
+      <p class="muted">It has the same code. Change its name, description, labels, hyperparameters, searcher and resources here; the command line changes the rest. Ctrl+Enter creates it.</p>
       <textarea class="yaml mono" rows="20" spellcheck="false" autocomplete="off" aria-label="Config, YAML" value=${text}
         onInput=${(/** @type {any} */ event) => setText(event.target.value)} onKeyDown=${onKey}></textarea>
       <${CheckResult} check=${check} />

@@ -5,19 +5,19 @@ from typing import Annotated
 import fastapi
 
 from quintain.records import checkpoint as checkpoint_lib
-from quintain.scheduler import commands as commands_lib
 from quintain.server import (
     answers,
     archives,
     checkpoint_files,
     direct_calls,
+    page_rights,
     responses,
 )
 from quintain.server import exports as exports_lib
 
 
 def build_router(
-    calls: direct_calls.DirectCalls, commands: commands_lib.Commands, exports: exports_lib.Exports
+    calls: direct_calls.DirectCalls, exports: exports_lib.Exports
 ) -> fastapi.APIRouter:
     """Returns the addresses below `/checkpoints`."""
     router = fastapi.APIRouter(prefix="/checkpoints", tags=["checkpoints"])
@@ -42,12 +42,12 @@ def build_router(
         return responses.to_response(calls.list_orphans())
 
     @router.post("/orphans/{name}/adopt", response_model=checkpoint_lib.Checkpoint)
-    def adopt_orphan(name: str) -> fastapi.Response:
+    def adopt_orphan(commands: page_rights.Commands, name: str) -> fastapi.Response:
         """Gives one of them to the experiment that it names."""
         return responses.to_response(commands.adopt_orphan(name))
 
     @router.delete("/orphans/{name}", response_model=checkpoint_lib.Orphan)
-    def delete_orphan(name: str) -> fastapi.Response:
+    def delete_orphan(commands: page_rights.Commands, name: str) -> fastapi.Response:
         """Deletes one of them."""
         return responses.to_response(commands.delete_orphan(name))
 
@@ -57,7 +57,7 @@ def build_router(
         return responses.to_response(calls.get_checkpoint(uuid))
 
     @router.delete("/{uuid}", response_model=checkpoint_lib.Checkpoint)
-    def delete_checkpoint(uuid: str) -> fastapi.Response:
+    def delete_checkpoint(commands: page_rights.Commands, uuid: str) -> fastapi.Response:
         """Deletes its files."""
         return responses.to_response(commands.delete_checkpoint(calls.get_checkpoint(uuid).uuid))
 

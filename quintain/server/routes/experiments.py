@@ -15,7 +15,6 @@ from quintain.records import following as following_lib
 from quintain.records import provenance as provenance_lib
 from quintain.records import states, trial_table
 from quintain.records import trial as trial_lib
-from quintain.scheduler import commands as commands_lib
 from quintain.server import (
     answers,
     archives,
@@ -23,6 +22,7 @@ from quintain.server import (
     code_uploads,
     direct_calls,
     experiment_changes,
+    page_rights,
     responses,
     search_check,
 )
@@ -101,14 +101,12 @@ class Continuation:
 
 def build_router(
     calls: direct_calls.DirectCalls,
-    commands: commands_lib.Commands,
     uploads: code_uploads.CodeUploads,
 ) -> fastapi.APIRouter:
     """Returns the addresses below `/experiments`.
 
     Args:
         calls: What answers what users read.
-        commands: What does what they ask for.
         uploads: What they sent from other machines.
     """
     router = fastapi.APIRouter(prefix="/experiments", tags=["experiments"])
@@ -135,14 +133,15 @@ def build_router(
         )
 
     @router.post("", response_model=experiment_lib.Experiment, status_code=201)
-    def create_experiment(new: NewExperiment) -> fastapi.Response:
+    def create_experiment(commands: page_rights.Commands, new: NewExperiment) -> fastapi.Response:
         """Creates an experiment."""
         with contextlib.ExitStack() as opened:
             model_dir = None if new.model_dir is None else _read_path(new.model_dir)
             if new.upload is not None:
                 if model_dir is not None:
                     raise errors.ConfigError("upload: got together with model_dir.")
-                model_dir = opened.enter_context(uploads.unpacking(new.upload))
+                config = commands.read_config(new.config_text, new.overrides, source=new.source)
+                model_dir = opened.enter_context(uploads.unpacking(new.upload, config.code))
             experiment = commands.create_experiment(
                 new.config_text,
                 model_dir,
@@ -155,13 +154,13 @@ def build_router(
         return responses.to_response(experiment, 201)
 
     @router.post("/check", response_model=answers.Check)
-    def check_experiment(new: CheckedExperiment) -> fastapi.Response:
+    def check_experiment(
+        commands: page_rights.Commands, new: CheckedExperiment
+    ) -> fastapi.Response:
         """Says what an experiment would be, without creating it."""
-        text, source = new.config_text, "config"
-        if text is None and new.parent_id is not None:
-            source = f"experiment {new.parent_id}"
-            text = calls.get_experiment(new.parent_id).original_config
-        return responses.to_response(search_check.check(text or "", source, new.overrides))
+        text = "" if new.parent_id is None and new.config_text is None else new.config_text
+        config = commands.read_config(text, new.overrides, parent_id=new.parent_id)
+        return responses.to_response(search_check.check(config))
 
     @router.get("/{experiment_id}", response_model=experiment_lib.Experiment)
     def get_experiment(experiment_id: int) -> fastapi.Response:
@@ -170,7 +169,9 @@ def build_router(
 
     @router.patch("/{experiment_id}", response_model=experiment_lib.Experiment)
     def update_experiment(
-        experiment_id: int, changes: Annotated[dict[str, Any], fastapi.Body()]
+        commands: page_rights.Commands,
+        experiment_id: int,
+        changes: Annotated[dict[str, Any], fastapi.Body()],
     ) -> fastapi.Response:
         """Changes what may be changed while it runs."""
         return responses.to_response(
@@ -178,7 +179,7 @@ def build_router(
         )
 
     @router.delete("/{experiment_id}", status_code=204)
-    def delete_experiment(experiment_id: int) -> fastapi.Response:
+    def delete_experiment(commands: page_rights.Commands, experiment_id: int) -> fastapi.Response:
         """Deletes an experiment that has ended."""
         commands.delete_experiment(experiment_id)
         return fastapi.Response(status_code=204)
@@ -186,18 +187,20 @@ def build_router(
     _add_parts(router, calls)
 
     @router.post("/{experiment_id}/fork", response_model=experiment_lib.Experiment, status_code=201)
-    def fork(experiment_id: int, changes: Fork) -> fastapi.Response:
+    def fork(commands: page_rights.Commands, experiment_id: int, changes: Fork) -> fastapi.Response:
         """Creates an experiment from this one."""
         new = commands.fork_experiment(experiment_id, changes.config_text, changes.overrides)
         return responses.to_response(new, 201)
 
     @router.post("/{experiment_id}/continue", response_model=experiment_lib.Experiment)
-    def continue_experiment(experiment_id: int, changes: Continuation) -> fastapi.Response:
+    def continue_experiment(
+        commands: page_rights.Commands, experiment_id: int, changes: Continuation
+    ) -> fastapi.Response:
         """Goes on with an experiment that has ended."""
         return responses.to_response(commands.continue_experiment(experiment_id, changes.overrides))
 
     @router.post("/{experiment_id}/{command}", response_model=experiment_lib.Experiment)
-    def apply(experiment_id: int, command: str) -> fastapi.Response:
+    def apply(commands: page_rights.Commands, experiment_id: int, command: str) -> fastapi.Response:
         """Pauses, activates, cancels, kills, archives or unarchives an experiment."""
         return responses.to_response(commands.apply(experiment_id, command))
 

@@ -9,8 +9,7 @@ from quintain.records import checkpoint as checkpoint_lib
 from quintain.records import experiment as experiment_lib
 from quintain.records import log, metric, states
 from quintain.records import trial as trial_lib
-from quintain.scheduler import commands as commands_lib
-from quintain.server import direct_calls, log_pages, responses
+from quintain.server import direct_calls, log_pages, page_rights, responses
 from quintain.server.routes import tables
 
 
@@ -35,7 +34,7 @@ class Changes:
 
 
 def build_router(
-    calls: direct_calls.DirectCalls, commands: commands_lib.Commands
+    calls: direct_calls.DirectCalls,
 ) -> fastapi.APIRouter:
     """Returns the addresses below `/trials` that users ask."""
     router = fastapi.APIRouter(prefix="/trials", tags=["trials"])
@@ -55,7 +54,7 @@ def build_router(
         return responses.to_response(calls.get_trial(trial_id))
 
     @router.patch("/{trial_id}", response_model=trial_lib.TrialRecord)
-    def change(trial_id: int, changes: Changes) -> fastapi.Response:
+    def change(commands: page_rights.Commands, trial_id: int, changes: Changes) -> fastapi.Response:
         """Replaces its note."""
         return responses.to_response(commands.note_trial(trial_id, changes.note))
 
@@ -87,17 +86,19 @@ def build_router(
         return responses.to_response(calls.list_checkpoints(trial_id=trial_id))
 
     @router.post("/{trial_id}/kill", response_model=trial_lib.TrialRecord)
-    def kill(trial_id: int) -> fastapi.Response:
+    def kill(commands: page_rights.Commands, trial_id: int) -> fastapi.Response:
         """Ends it at once."""
         return responses.to_response(commands.kill_trial(trial_id))
 
     @router.post("/{trial_id}/rerun", response_model=experiment_lib.Experiment, status_code=201)
-    def rerun(trial_id: int) -> fastapi.Response:
+    def rerun(commands: page_rights.Commands, trial_id: int) -> fastapi.Response:
         """Creates an experiment of one trial like this one."""
         return responses.to_response(commands.rerun_trial(trial_id), 201)
 
     @router.post("/{trial_id}/continue", response_model=experiment_lib.Experiment, status_code=201)
-    def continue_trial(trial_id: int, changes: Continuation) -> fastapi.Response:
+    def continue_trial(
+        commands: page_rights.Commands, trial_id: int, changes: Continuation
+    ) -> fastapi.Response:
         """Creates an experiment of one trial that begins with the newest checkpoint of this one."""
         return responses.to_response(commands.continue_trial(trial_id, changes.overrides), 201)
 

@@ -1,0 +1,80 @@
+"""Rights of a browser's cookie over configs: an allowlist of what a request by cookie may change.
+
+A config can name commands, directories and modules, so that whoever writes one runs code. A cookie
+is worth less than a token: it changes the points that are searched, and nothing that runs.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Final
+
+import fastapi
+
+from quintain import errors
+from quintain.records import experiment_spec
+from quintain.scheduler import commands as commands_lib
+from quintain.server import access
+
+_SECTIONS: Final = ("description", "hyperparameters", "labels", "name", "resources", "searcher")
+_ALLOWED: Final = (*_SECTIONS, "reproducibility.experiment_seed")
+"""Dotted paths of a config that a cookie may change, with all below them."""
+
+
+def check(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+    """Checks that a cookie may change one config into another one.
+
+    Complete configs are compared, so that it does not matter in which words a value is given. What
+    follows from allowed sections, such as the batches of an epoch, is no change of its own.
+
+    Args:
+        before: The config as it is, in either dialect.
+        after: The config as it is asked for.
+
+    Raises:
+        ConfigError: If that is not valid.
+        UnauthorizedError: Naming what only a token may change.
+    """
+    kept = {name: value for name, value in before.items() if name not in _SECTIONS}
+    taken = {name: value for name, value in after.items() if name in _SECTIONS}
+    granted = _complete({**kept, **taken}) or _complete(before)
+    refused = [
+        path
+        for path in _find_differences(granted, experiment_spec.parse(after).as_dict())
+        if not any(path == each or path.startswith(f"{each}.") for each in _ALLOWED)
+    ]
+    if refused:
+        raise errors.UnauthorizedError(
+            f"{', '.join(refused)}: a browser may change {', '.join(_ALLOWED)}, and nothing else "
+            "of a config. Use the command line, or a token, for this change."
+        )
+
+
+def find_commands(request: fastapi.Request) -> commands_lib.Commands:
+    """Returns the commands of a master, with the rights that a request has."""
+    commands: commands_lib.Commands = request.app.state.commands
+    is_by_cookie = request.scope["state"][access.SESSION] is not None
+    return commands.restricted_by(check) if is_by_cookie else commands
+
+
+Commands = Annotated[commands_lib.Commands, fastapi.Depends(find_commands)]
+"""Parameter of routes that do what users ask for."""
+
+
+def _complete(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a config with all defaults, or nothing if it is not valid."""
+    try:
+        return experiment_spec.parse(content).as_dict()
+    except errors.ConfigError:
+        return {}
+
+
+def _find_differences(one: Any, other: Any, path: str = "") -> Iterator[str]:
+    """Yields the dotted paths of values that differ; lists are compared as a whole."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        for name in sorted({*one, *other}, key=str):
+            here = f"{path}.{name}" if path else str(name)
+            if name in one and name in other:
+                yield from _find_differences(one[name], other[name], here)
+            else:
+                yield here
+    elif one != other or type(one) is not type(other):
+        yield path
