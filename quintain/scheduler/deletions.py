@@ -177,7 +177,10 @@ class Deletions:
             found = checkpoint_manifest.read(path)
         except errors.CheckpointError as error:
             return "" if is_at_home else str(error)
-        if found.home_id not in ("", self.home_id):
+        # Those inside of a home that is a copy were copied with it.
+        is_copied = is_at_home and home_identity.is_inside(self._home, noted.root)
+        owners = home_identity.read_ids(self._home) if is_copied else []
+        if found.home_id not in ("", self.home_id, *owners):
             return f"it is of another home ({found.home_id})."
         if found.experiment_id != noted.experiment_id:
             return f"it is of experiment {found.experiment_id}, not of {noted.experiment_id}."

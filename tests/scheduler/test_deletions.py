@@ -174,3 +174,20 @@ def test_a_home_that_was_moved_finds_what_it_noted(made, store, home, tmp_path):
     moved.run()
 
     assert list((tmp_path / "new" / "checkpoints").iterdir()) == []
+
+
+def test_a_copy_deletes_its_own_copies_and_nothing_that_the_original_has(
+    made, store, home, tmp_path
+):
+    content = {"home_id": "mine", "former_ids": ["original"]}
+    (home / "home.json").write_text(json.dumps(content))
+    inside = save(home / "checkpoints", home_id="original")
+    outside = save(tmp_path / "outside", home_id="original")
+    left = run(
+        made,
+        store,
+        (Kind.CHECKPOINT, inside.parent, UUID),
+        (Kind.CHECKPOINT, outside.parent, UUID),
+    )
+    assert left == [UUID]
+    assert (inside.exists(), outside.exists()) == (False, True)
