@@ -6,7 +6,8 @@ home's, is recognised before anything is done by it.
 
 `home.json` has the place of the home as well. A home that is elsewhere now was moved, and keeps its
 name; if the other one is still at the former place, it is a copy, and gets a name of its own:
-checkpoints outside of the two homes are the original's, which the copy reads and never deletes.
+checkpoints outside of the two homes are the original's, which the copy reads and never deletes. The
+copy notes itself in the original (`copies.json`), which keeps them as long as the copy is there.
 """
 
 import contextlib
@@ -15,6 +16,7 @@ import logging
 import os
 import pathlib
 import shlex
+import time
 import uuid
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 FILE_NAME: Final = "home.json"
+_COPIES_NAME: Final = "copies.json"
 
 
 def claim(
@@ -94,6 +97,7 @@ def find_original(home: pathlib.Path) -> pathlib.Path | None:
 def _name_copy(home: pathlib.Path, store: "store_lib.Store", original: pathlib.Path) -> str:
     """Gives a copy a name of its own, and lets go of what is the original's; returns the name."""
     home_id = _new_id()
+    _note_copy(original, home, home_id)
     # With the former place it is still a copy if it ends here.
     _write(home, home_id, str(original))
     with store.transaction() as session:
@@ -105,12 +109,46 @@ def _name_copy(home: pathlib.Path, store: "store_lib.Store", original: pathlib.P
     _write(home, home_id, _find_place(home))
     logger.warning(
         "%s is a copy of the home %s, which is still there, and gets a name of its own (%s). "
-        "Checkpoints that the original keeps outside of its home are read, and not deleted.",
+        "Neither deletes the checkpoints outside of the homes that both know.",
         home,
         original,
         home_id,
     )
     return home_id
+
+
+def find_copies(home: pathlib.Path) -> dict[str, float]:
+    """Returns the places of copies of a home that are there, and when they became homes.
+
+    What the home had at that time outside of itself, they know as well.
+    """
+    noted: Any = None
+    with contextlib.suppress(OSError, errors.DamagedFileError):
+        noted = durable_files.read_json(home / _COPIES_NAME)
+    return {
+        str(place): float(each["time"])
+        for place, each in (noted if isinstance(noted, dict) else {}).items()
+        if str(each["home_id"]) in read_ids(pathlib.Path(place))
+    }
+
+
+def _note_copy(original: pathlib.Path, home: pathlib.Path, home_id: str) -> None:
+    path = original / _COPIES_NAME
+    noted: Any = None
+    try:
+        with contextlib.suppress(FileNotFoundError, errors.DamagedFileError):
+            noted = durable_files.read_json(path)
+        content = noted if isinstance(noted, dict) else {}
+        content[_find_place(home)] = {"home_id": home_id, "time": time.time()}
+        durable_files.replace(path, f"{json.dumps(content)}\n", mode=0o600)
+    except OSError as error:
+        logger.warning(
+            "%s does not know of its copy %s (%s): it may delete checkpoints outside of the homes "
+            "that the copy needs.",
+            original,
+            home,
+            error,
+        )
 
 
 def _has_own_database(home: pathlib.Path, store: "store_lib.Store") -> bool:

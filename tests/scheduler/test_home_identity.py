@@ -201,6 +201,9 @@ def test_a_copy_gets_a_name_of_its_own_while_the_original_is_there(
         # What the original has begun to save is not let go of.
         assert [each.name for each in session.list_deletions()] == ["inside"]
     assert home_identity.claim(home, open_store()) == home_id
+    assert list(home_identity.find_copies(home)) == [str(copied)]
+    shutil.rmtree(copied)
+    assert home_identity.find_copies(home) == {}
 
 
 def test_a_copy_that_was_interrupted_while_it_got_its_name_is_still_one(
