@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from quintain import durable_files, errors
 from quintain.client import home as home_lib
 from quintain.records import trial
+from quintain.scheduler import process_files
 
 logger = logging.getLogger(__name__)
 
@@ -121,9 +122,20 @@ class AgentDirectory:
                     )
                 )
             except (OSError, ValueError, TypeError, KeyError, errors.DamagedFileError) as error:
-                logger.warning("%s can't be read; its process is lost: %s", path, error)
+                logger.warning(
+                    "%s can't be read; its process is lost, and %d bytes of its log that were not "
+                    "stored: %s",
+                    path,
+                    self.count_unread(path.stem),
+                    error,
+                )
                 self.delete(path.stem)
         return found
+
+    def count_unread(self, launch_id: str) -> int:
+        """Returns how many bytes of the log of a process are not known to be stored."""
+        files = process_files.ProcessFiles(str(self.scratch_dir(launch_id)), launch_id)
+        return files.count_unread(files.read_offset())
 
     def delete(self, launch_id: str) -> None:
         """Forgets a launch, and deletes the files of its process."""

@@ -18,8 +18,8 @@ from quintain.scheduler import process_files, usage_meter
 logger = logging.getLogger(__name__)
 
 _MOST_LINES_BYTES: Final = 2**20
-"""Bytes of logs after which a report is full; one more piece of a log, of as many at most, may come
-with them. The master takes reports of 8 MiB."""
+"""Bytes of logs after which a report is full; as many of one more log may come with them. The
+master takes reports of 8 MiB."""
 
 _MOST_EXITS: Final = 16
 """Exits in a report."""
@@ -52,8 +52,8 @@ class ProcessOwner(Protocol):
     def kill(self, launch_id: str) -> None:
         """Ends a process; see `launcher.Launcher`."""
 
-    def poll(self) -> list[launcher_lib.ProcessExit]:
-        """Returns the processes that have ended since the last call."""
+    def poll_ended(self) -> list[launcher_lib.ProcessExit]:
+        """Returns the processes that have ended since the last call, whatever is left to read."""
 
     def release(self, launch_id: str) -> None:
         """Lets go of a process that has ended, and of whose log somebody else took care."""
@@ -68,13 +68,11 @@ class _Held:
 
     record: agent_directory.LaunchRecord
     files: process_files.ProcessFiles
-    offset: int = 0
-    """Bytes of the log that were sent in this session."""
+    reader: process_files.LogReader
+    """Reads what is sent in this session."""
     kept_offset: int = 0
     """Bytes of the log that the master has stored."""
     exit: agent_protocol.Exit | None = None
-    is_read_out: bool = False
-    """Whether it has ended and all of its log was read."""
     is_start_told: bool = False
     is_exit_told: bool = False
     is_killed: bool = False
@@ -126,8 +124,9 @@ class HeldLaunches:
         with self._lock:
             self._unkept.clear()
             for launch_id, held in self._held.items():
-                held.is_start_told = held.is_exit_told = held.is_read_out = False
-                held.offset = max(held.kept_offset, offsets.get(launch_id, 0))
+                held.is_start_told = held.is_exit_told = False
+                offset = max(held.kept_offset, offsets.get(launch_id, 0))
+                held.reader = process_files.LogReader(held.files, held.record.trial_id, offset)
 
     def list_names(self) -> tuple[str, ...]:
         """Returns all launches that the master may want to hear of."""
@@ -198,7 +197,7 @@ class HeldLaunches:
             is_leaving: Whether the machine is about to be taken away. What ends a process then
                 without having been asked to is no fault of its trial.
         """
-        for ended in self._launcher.poll():
+        for ended in self._launcher.poll_ended():
             with self._lock:
                 held = self._held.get(ended.launch_id)
                 if held is None or held.exit is not None:
@@ -244,7 +243,7 @@ class HeldLaunches:
         with self._lock:
             num_unkept, num_bytes = self._count_unkept(), 0
             for held in list(self._held.values()):
-                if held.is_dropped or held.is_read_out or (only_ended and held.exit is None):
+                if held.is_dropped or (only_ended and held.exit is None):
                     continue
                 has_more = True
                 while has_more:
@@ -256,11 +255,10 @@ class HeldLaunches:
                     num_read = self._read_piece(held, lines)
                     num_bytes += num_read
                     if num_read:
-                        offsets[held.record.launch_id] = held.offset
+                        offsets[held.record.launch_id] = held.reader.offset
                         # The others come first the next time.
                         self._held[held.record.launch_id] = self._held.pop(held.record.launch_id)
                     has_more = num_read > 0 and held.exit is not None
-                    held.is_read_out = num_read == 0 and held.exit is not None
             if offsets:
                 self._unkept.append((number, offsets))
         return lines, offsets
@@ -270,7 +268,7 @@ class HeldLaunches:
         found: list[agent_protocol.Exit] = []
         with self._lock:
             for held in self._held.values():
-                is_due = held.is_read_out and not held.is_exit_told and not held.is_dropped
+                is_due = held.reader.is_at_end and not held.is_exit_told and not held.is_dropped
                 if held.exit is not None and is_due and len(found) < _MOST_EXITS:
                     held.is_exit_told = True
                     found.append(held.exit)
@@ -298,27 +296,29 @@ class HeldLaunches:
     @staticmethod
     def _read_piece(held: _Held, lines: list[tuple[str, float, log.LogSource, str]]) -> int:
         """Reads the next lines of a log, and returns how many bytes they have."""
-        name, begin = held.record.launch_id, held.offset
+        name, begin = held.record.launch_id, held.reader.offset
         try:
-            rows, held.offset = held.files.read_lines(
-                held.record.trial_id, begin, most_bytes=_MOST_LINES_BYTES
+            # Twice that may come at once, which is still more than any line has.
+            rows = held.reader.read(
+                is_over=held.exit is not None, most_bytes=_MOST_LINES_BYTES // 2
             )
         except OSError as error:
             logger.error("The log of %s can't be read: %s", name, error)  # noqa: TRY400
             return 0
         lines += [(name, row.time, row.source, row.text) for row in rows]
-        return max(held.offset - begin, 0)
+        return max(held.reader.offset - begin, 0)
 
     def _count_unkept(self) -> int:
         names: Iterable[str] = {name for _, offsets in self._unkept for name in offsets}
         held = (self._held.get(name) for name in names)
-        return sum(each.offset - each.kept_offset for each in held if each is not None)
+        return sum(each.reader.offset - each.kept_offset for each in held if each is not None)
 
     def _add(self, record: agent_directory.LaunchRecord) -> _Held:
         scratch_dir = str(self._directory.scratch_dir(record.launch_id))
         files = process_files.ProcessFiles(scratch_dir, record.launch_id)
         offset = files.read_offset()
-        held = _Held(record, files, offset, offset)
+        reader = process_files.LogReader(files, record.trial_id, offset)
+        held = _Held(record, files, reader, offset)
         self._held[record.launch_id] = held
         return held
 

@@ -65,12 +65,17 @@ def delete_gone(
                 continue
             # Whoever holds it uses it, whatever Ray says.
             with contextlib.suppress(errors.StateError, errors.ConfigError), other.hold():
+                records = other.list_records()
                 if any(
                     each.identity is not None and process_identity.is_alive(each.identity)
-                    for each in other.list_records()
+                    for each in records
                 ):
                     continue
-                logger.info("%s is deleted: its node of Ray is gone.", path)
+                logger.info(
+                    "%s is deleted: its node of Ray is gone. %d bytes of logs were not stored.",
+                    path,
+                    sum(other.count_unread(each.launch_id) for each in records),
+                )
                 shutil.rmtree(path, ignore_errors=True)
                 deleted.append(path)
     return deleted

@@ -135,8 +135,10 @@ class RayProcess:
             self._closing.wait(pause_secs)
 
     def _open_log(self) -> IO[str]:
-        is_long = self._log_path.exists() and self._log_path.stat().st_size > _MOST_LOG_BYTES
-        return self._log_path.open("w" if is_long else "a", encoding="utf-8")
+        size = self._log_path.stat().st_size if self._log_path.exists() else 0
+        if size > _MOST_LOG_BYTES:
+            self._log_path.write_text(f"{size} bytes omitted: the log was long.\n")
+        return self._log_path.open("a", encoding="utf-8")
 
     def _follow(self) -> bool:
         """Runs one process until it ends; returns whether it was connected."""

@@ -6,6 +6,7 @@ file goes, the directory is looked at: it must lie where the note says, not behi
 and must not name another home or experiment. What does not fit is kept, and the log says so.
 """
 
+import contextlib
 import logging
 import pathlib
 import re
@@ -98,6 +99,11 @@ class Deletions:
         """Deletes a directory; returns whether it is gone."""
         if noted.id in self._refused:
             return False
+        if (copy := self._find_copy(noted)) is not None:
+            self._refuse(
+                noted, f"{noted.root}/{noted.name}", f"{copy}, a copy of this home, has it."
+            )
+            return False
         if remote_deletions.is_remote(noted):
             return self._delete_remote(noted)
         root = self._home / noted.root
@@ -116,6 +122,17 @@ class Deletions:
             reason = str(error)
         self._refuse(noted, str(path), reason)
         return False
+
+    def _find_copy(self, noted: deletion.Deletion) -> str | None:
+        """Returns a copy of the home that has a checkpoint as well, or None if there is none."""
+        if noted.kind is not _Kind.CHECKPOINT or home_identity.is_inside(self._home, noted.root):
+            return None
+        if not (copies := home_identity.find_copies(self._home)):
+            return None
+        saved_secs = 0.0
+        with contextlib.suppress(errors.NotFoundError), self._store.reading() as session:
+            saved_secs = session.get_checkpoint(noted.name).time
+        return next((copy for copy, secs in copies.items() if saved_secs <= secs), None)
 
     def _delete_remote(self, noted: deletion.Deletion) -> bool:
         """Does the same in a storage of another machine, which may not answer."""
@@ -177,7 +194,10 @@ class Deletions:
             found = checkpoint_manifest.read(path)
         except errors.CheckpointError as error:
             return "" if is_at_home else str(error)
-        if found.home_id not in ("", self.home_id):
+        # Those inside of a home that is a copy were copied with it.
+        is_copied = is_at_home and home_identity.is_inside(self._home, noted.root)
+        owners = home_identity.read_ids(self._home) if is_copied else []
+        if found.home_id not in ("", self.home_id, *owners):
             return f"it is of another home ({found.home_id})."
         if found.experiment_id != noted.experiment_id:
             return f"it is of experiment {found.experiment_id}, not of {noted.experiment_id}."

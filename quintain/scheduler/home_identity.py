@@ -3,15 +3,22 @@
 Each home has a name that is made once. It is kept in the home directory (`home.json`), in the
 database, and in the manifest of each checkpoint. So a database that was lost, or that is another
 home's, is recognised before anything is done by it.
+
+`home.json` has the place of the home as well. A home that is elsewhere now was moved, and keeps its
+name; if the other one is still at the former place, it is a copy, and gets a name of its own:
+checkpoints outside of the two homes are the original's, which the copy reads and never deletes. The
+copy notes itself in the original (`copies.json`), which keeps them as long as the copy is there.
 """
 
 import contextlib
 import json
 import logging
+import os
 import pathlib
 import shlex
+import time
 import uuid
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from quintain import changing_files, durable_files, errors
 from quintain.client import home_database
@@ -25,6 +32,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 FILE_NAME: Final = "home.json"
+_COPIES_NAME: Final = "copies.json"
 
 
 def claim(
@@ -41,9 +49,12 @@ def claim(
     Raises:
         StateError: If checkpoints are there and the database is empty, or if it is another home's.
     """
-    problem = find_mismatch(home, store)
     if damage := _read(home)[1]:
         logger.warning("The name of the home can't be read: %s", damage)
+    original = find_original(home)
+    if original is not None and _has_own_database(home, store):
+        return _name_copy(home, store, original)
+    problem = find_mismatch(home, store)
     with store.reading() as session:
         named = session.get_home_id()
     if problem and read_id(home) is not None and is_foreign(home, named):
@@ -62,14 +73,95 @@ def claim(
         logger.warning("%s It becomes the database of this home.", problem)
     else:
         home_id = named or read_id(home) or _new_id()
-    if read_id(home) != home_id:
-        former = [each for each in read_ids(home) if each != home_id]
-        content = json.dumps({"home_id": home_id, "former_ids": former})
-        durable_files.replace(home / FILE_NAME, f"{content}\n", mode=0o600)
+    if read_id(home) != home_id or _read_place(home) != _find_place(home):
+        _write(home, home_id, _find_place(home))
     if named != home_id:
         with store.transaction() as session:
             session.set_home_id(home_id)
     return home_id
+
+
+def find_original(home: pathlib.Path) -> pathlib.Path | None:
+    """Returns the home of which one is a copy, or None if it is none, or that one is gone."""
+    place = _read_place(home)
+    if place is None or place == _find_place(home):
+        return None
+    original = pathlib.Path(place)
+    with contextlib.suppress(OSError):
+        # One home may have two paths.
+        if not os.path.samefile(original, home) and read_id(original) in read_ids(home):
+            return original
+    return None
+
+
+def _name_copy(home: pathlib.Path, store: "store_lib.Store", original: pathlib.Path) -> str:
+    """Gives a copy a name of its own, and lets go of what is the original's; returns the name."""
+    home_id = _new_id()
+    _note_copy(original, home, home_id)
+    # With the former place it is still a copy if it ends here.
+    _write(home, home_id, str(original))
+    with store.transaction() as session:
+        session.set_home_id(home_id)
+        for run in session.list_runs():
+            session.delete_run(run.launch_id)
+        noted = session.list_deletions()
+        session.remove_deletions([each.id for each in noted if not is_inside(home, each.root)])
+    _write(home, home_id, _find_place(home))
+    logger.warning(
+        "%s is a copy of the home %s, which is still there, and gets a name of its own (%s). "
+        "Neither deletes the checkpoints outside of the homes that both know.",
+        home,
+        original,
+        home_id,
+    )
+    return home_id
+
+
+def find_copies(home: pathlib.Path) -> dict[str, float]:
+    """Returns the places of copies of a home that are there, and when they became homes.
+
+    What the home had at that time outside of itself, they know as well.
+    """
+    noted: Any = None
+    with contextlib.suppress(OSError, errors.DamagedFileError):
+        noted = durable_files.read_json(home / _COPIES_NAME)
+    return {
+        str(place): float(each["time"])
+        for place, each in (noted if isinstance(noted, dict) else {}).items()
+        if str(each["home_id"]) in read_ids(pathlib.Path(place))
+    }
+
+
+def _note_copy(original: pathlib.Path, home: pathlib.Path, home_id: str) -> None:
+    path = original / _COPIES_NAME
+    noted: Any = None
+    try:
+        with contextlib.suppress(FileNotFoundError, errors.DamagedFileError):
+            noted = durable_files.read_json(path)
+        content = noted if isinstance(noted, dict) else {}
+        content[_find_place(home)] = {"home_id": home_id, "time": time.time()}
+        durable_files.replace(path, f"{json.dumps(content)}\n", mode=0o600)
+    except OSError as error:
+        logger.warning(
+            "%s does not know of its copy %s (%s): it may delete checkpoints outside of the homes "
+            "that the copy needs.",
+            original,
+            home,
+            error,
+        )
+
+
+def _has_own_database(home: pathlib.Path, store: "store_lib.Store") -> bool:
+    """Returns whether the database is in the home, so that a copy of the home has a copy of it."""
+    with contextlib.suppress(OSError):
+        return os.path.samefile(store.place, home / home_database.OWN_FILE)
+    return False
+
+
+def is_inside(home: pathlib.Path, root: str) -> bool:
+    """Returns whether a directory that a note names is part of the home, and of its copies."""
+    path = home / root
+    return "://" not in root and path.resolve().is_relative_to(home.resolve())
 
 
 def find_mismatch(home: pathlib.Path, store: reading.ReadableStore) -> str:
@@ -167,6 +259,25 @@ def read_id(home: pathlib.Path) -> str | None:
 def read_ids(home: pathlib.Path) -> list[str]:
     """Returns the name that a home directory has, and then those that it had before."""
     return _read(home)[0]
+
+
+def _find_place(home: pathlib.Path) -> str:
+    return str(home.resolve())
+
+
+def _read_place(home: pathlib.Path) -> str | None:
+    """Returns where a home was when its last master started; None if that is not known."""
+    content: Any = None
+    with contextlib.suppress(OSError, errors.DamagedFileError):
+        content = durable_files.read_json(home / FILE_NAME)
+    place = content.get("place") if isinstance(content, dict) else None
+    return place if isinstance(place, str) else None
+
+
+def _write(home: pathlib.Path, home_id: str, place: str) -> None:
+    former = [each for each in read_ids(home) if each != home_id]
+    content = json.dumps({"home_id": home_id, "former_ids": former, "place": place})
+    durable_files.replace(home / FILE_NAME, f"{content}\n", mode=0o600)
 
 
 def _read(home: pathlib.Path) -> tuple[list[str], str]:

@@ -30,8 +30,8 @@ class _Stored:
 class KnownLines:
     """Recognises the lines of processes that a restarted master has taken over.
 
-    Lines are the same if time, source and text are: times have microseconds, and processes of a
-    trial write seldom enough.
+    Lines are the same if time, source and text are: no two of a process have the same time, and the
+    processes of a trial hardly ever write the same at once.
 
     Args:
         store: Where lines are kept.

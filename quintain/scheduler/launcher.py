@@ -112,8 +112,8 @@ class Launcher(abc.ABC):
 
         Returns:
             True for a process of a machine that has not called yet: if it does not come back,
-            `poll` reports the exit. False if the process is not alive and nothing is known about
-            its end. `poll` does not report it then; the lines that it wrote are still read.
+            `poll` reports the exit. False if the process is not alive and has left nothing to read:
+            `poll` does not report it.
         """
 
     @abc.abstractmethod
@@ -127,13 +127,18 @@ class Launcher(abc.ABC):
     def forget(self, launch_id: str) -> None:
         """Says that the exit which `poll` reported is kept, and need not be reported again.
 
-        Without this, the launcher of a restarted master reports it once more if it is adopted.
+        Without this, the launcher of a restarted master reports it once more if it is adopted. The
+        files of the process are deleted once their lines are kept as well.
         """
         del launch_id
 
     @abc.abstractmethod
     def poll(self) -> list[ProcessExit]:
-        """Returns the processes that have ended since the last call."""
+        """Returns the processes that have ended, each of them once.
+
+        An exit is not returned before the next call of `read_logs` gives the last lines of the
+        process: who keeps those lines first has all of them when it takes the exit.
+        """
 
     @abc.abstractmethod
     def read_logs(self) -> list[log.LogRow]:

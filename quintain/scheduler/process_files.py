@@ -10,7 +10,8 @@ them. Each name starts with the name of the launch:
 | `*.exit` | how the process ended; there as soon as `*.log` is complete |
 
 A power cut may leave any of them empty or torn. What can't be understood is named in the log: an
-exit then counts as one of an unknown kind, lines are read again rather than lost.
+exit then counts as one of an unknown kind, lines are read again rather than lost. Lines that can't
+be had are counted in the log of the trial.
 """
 
 import contextlib
@@ -20,6 +21,7 @@ import logging
 import os
 import pathlib
 import re
+import time
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -28,7 +30,12 @@ from quintain.records import log
 
 logger = logging.getLogger(__name__)
 
-_MOST_BYTES_AT_ONCE: Final = 4 * 2**20
+MOST_BYTES_AT_ONCE: Final = 4 * 2**20
+"""Bytes that are read of a log at once, unless told otherwise."""
+
+_PATIENCE_SECS: Final = 30.0
+"""A log that can't be read is tried again for so long after its process has ended."""
+
 _NUM_LAST_LINES: Final = 20
 _ALLOWED_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -137,14 +144,29 @@ class ProcessFiles:
                     )
                     return [], size
                 file.seek(offset)
-                most_bytes = most_bytes or _MOST_BYTES_AT_ONCE
+                most_bytes = most_bytes or MOST_BYTES_AT_ONCE
                 data = file.read(most_bytes)
         except (FileNotFoundError, NotADirectoryError):
             return [], offset
         is_line = b"\n" in data or len(data) < most_bytes
-        # No line is that long: a power cut has left empty blocks.
+        # No line is that long: these are empty blocks.
         complete = data[: data.rfind(b"\n") + 1] if is_line else data
-        return list(_parse(trial_id, complete.splitlines())), offset + len(complete)
+        # A power cut may have left empty blocks.
+        lines = [line for each in complete.splitlines() if (line := each.lstrip(b"\0"))]
+        rows = list(_parse(trial_id, lines))
+        if len(rows) < len(lines):
+            count = len(lines) - len(rows)
+            rows.insert(
+                0, _tell(trial_id, f"{count} lines omitted: {self.log_path.name} is damaged.")
+            )
+        return rows, offset + len(complete)
+
+    def count_unread(self, offset: int) -> int:
+        """Returns how many bytes of the log come after an offset."""
+        try:
+            return max(self.log_path.stat().st_size - offset, 0)
+        except OSError:
+            return 0
 
     def read_last_lines(self, count: int) -> tuple[str, ...]:
         """Returns the texts of the last lines of the log."""
@@ -153,10 +175,86 @@ class ProcessFiles:
             return tuple(row.text for row in _parse(0, file.read().splitlines()))[-count:]
         return ()
 
-    def delete_all_but_exit(self) -> None:
-        """Deletes all but the exit, once all of the log was read and kept."""
-        self.log_path.unlink(missing_ok=True)
-        self._read_path.unlink(missing_ok=True)
+    def delete(self) -> None:
+        """Deletes all of them, once the whole log and the exit were read and kept."""
+        for path in (self.log_path, self._read_path, self._exit_path):
+            path.unlink(missing_ok=True)
+
+
+class LogReader:
+    """Reads one log to its end, and says in it what can't be read.
+
+    Attributes:
+        offset: Bytes that were read.
+        is_at_end: Whether the process has ended and nothing is left to be read.
+
+    Args:
+        files: The files of the process.
+        trial_id: Trial to name in the rows.
+        offset: Bytes to skip.
+    """
+
+    def __init__(self, files: ProcessFiles, trial_id: int, offset: int = 0) -> None:
+        self._files = files
+        self._trial_id = trial_id
+        self.offset = offset
+        self.is_at_end = False
+        self._failed_secs: float | None = None
+
+    @property
+    def is_nearly_read(self) -> bool:
+        """Whether the next call reads to the end of what is there now."""
+        is_readable = self._failed_secs is None
+        is_short = self._files.count_unread(self.offset) < MOST_BYTES_AT_ONCE
+        return self.is_at_end or (is_readable and is_short)
+
+    def read(self, *, is_over: bool, most_bytes: int = MOST_BYTES_AT_ONCE) -> list[log.LogRow]:
+        """Returns the next lines: some of a process that goes on, all of one that has ended.
+
+        Args:
+            is_over: Whether the process has ended.
+            most_bytes: Bytes after which reading stops; one more piece of as many may be read.
+
+        Raises:
+            OSError: If the log can't be read now. When the process has ended and this lasts, a line
+                says how much is omitted.
+        """
+        begin, rows = self.offset, list[log.LogRow]()
+        while not self.is_at_end and self.offset - begin < most_bytes:
+            former = self.offset
+            try:
+                found, self.offset = self._files.read_lines(
+                    self._trial_id, former, most_bytes=most_bytes
+                )
+            except OSError as error:
+                if not (is_over and self._is_patience_over()):
+                    if rows:
+                        break
+                    raise
+                return [*rows, self._skip_rest(str(error))]
+            self._failed_secs = None
+            rows += found
+            if not is_over:
+                break
+            if self.offset == former:
+                if self._files.count_unread(former):
+                    rows.append(self._skip_rest("the last line is incomplete"))
+                self.is_at_end = True
+        return rows
+
+    def _is_patience_over(self) -> bool:
+        now_secs = time.monotonic()
+        self._failed_secs = now_secs if self._failed_secs is None else self._failed_secs
+        return now_secs - self._failed_secs > _PATIENCE_SECS
+
+    def _skip_rest(self, why: str) -> log.LogRow:
+        count = self._files.count_unread(self.offset)
+        self.offset, self.is_at_end = self.offset + count, True
+        return _tell(self._trial_id, f"{count} bytes of the log omitted: {why}.")
+
+
+def _tell(trial_id: int, text: str) -> log.LogRow:
+    return log.LogRow(trial_id, time.time(), log.LogSource.MASTER, text)
 
 
 def _parse(trial_id: int, lines: Iterable[bytes]) -> Iterable[log.LogRow]:
@@ -164,7 +262,7 @@ def _parse(trial_id: int, lines: Iterable[bytes]) -> Iterable[log.LogRow]:
         # The first line of a tail, and the last one before a full disk or a power cut, may be
         # incomplete.
         with contextlib.suppress(ValueError, TypeError):
-            time, source, text = json.loads(line.lstrip(b"\0"))
+            time, source, text = json.loads(line)
             yield log.LogRow(trial_id, float(time), log.LogSource(source), str(text))
 
 

@@ -56,13 +56,16 @@ class _Tracked:
     trial_id: int
     identity: trial.ProcessIdentity
     files: process_files.ProcessFiles
-    offset: int = 0
+    reader: process_files.LogReader
     confirmed_offset: int = 0
     was_killed: bool = False
     kill_deadline: float | None = None
     gone_since: float | None = None
     is_over: bool = False
-    """Whether its exit was reported, or is known not to be: it only may have lines to read."""
+    """Whether its exit is known: it only may have lines to read."""
+
+    is_forgotten: bool = False
+    """Whether its exit is kept elsewhere."""
 
     told: str = ""
     """What was said last of its files, which is not said again and again."""
@@ -118,6 +121,7 @@ class ProcessLauncher(launcher.Launcher):
         self._forkers: dict[_ForkerKey, starters.ForkStarter] = {}
         self._left_out: set[str] = set()
         self._tracked: dict[str, _Tracked] = {}
+        self._unread: list[launcher.ProcessExit] = []
         self._lock = threading.RLock()
         self._slowness = ""
 
@@ -152,7 +156,7 @@ class ProcessLauncher(launcher.Launcher):
         with self._lock:
             identity = self._start(request, model_dir, {})
         files = process_files.ProcessFiles(request.scratch_dir, request.launch_id)
-        tracked = _Tracked(0, identity, files)
+        tracked = _track(0, identity, files)
         while (found := self._find_exit(tracked)) is None:
             if is_canceled.wait(_POLL_SECS):
                 tracked.send(signal.SIGKILL)
@@ -173,7 +177,7 @@ class ProcessLauncher(launcher.Launcher):
             files.make_directory()
             with self._lock:
                 identity = self._start_trial(launch)
-                self._tracked[launch.launch_id] = _Tracked(launch.trial_id, identity, files)
+                self._tracked[launch.launch_id] = _track(launch.trial_id, identity, files)
         except OSError as error:
             raise errors.ClusterError(
                 f"The process of trial {launch.trial_id} could not be started: "
@@ -194,19 +198,13 @@ class ProcessLauncher(launcher.Launcher):
         if identity is None:
             return False
         files = process_files.ProcessFiles(scratch_dir, launch_id)
-        offset = files.read_offset()
-        tracked = _Tracked(trial_id, identity, files, offset, offset)
-        deadline = time.monotonic() + _VANISHED_SECS
-        while not tracked.is_alive() and files.read_exit() is None:
-            # It may have ended just now, and its supervisor be about to say how. Without a log
-            # there never was a supervisor, or all was read long ago.
-            if time.monotonic() > deadline or not files.log_path.exists():
-                tracked.is_over = True
-                break
-            time.sleep(0.05)
+        tracked = _track(trial_id, identity, files, files.read_offset())
+        # Without a log there never was a supervisor.
+        if not (tracked.is_alive() or files.log_path.exists() or files.read_exit() is not None):
+            return False
         with self._lock:
             self._tracked[launch_id] = tracked
-        return not tracked.is_over
+        return True
 
     def kill(self, launch_id: str) -> None:
         """Ends a process and all that it started."""
@@ -225,8 +223,22 @@ class ProcessLauncher(launcher.Launcher):
             if tracked is not None and tracked.is_over:
                 del self._tracked[launch_id]
 
+    @override
+    def forget(self, launch_id: str) -> None:
+        with self._lock:
+            if (tracked := self._tracked.get(launch_id)) is not None:
+                tracked.is_forgotten = True
+
     def poll(self) -> list[launcher.ProcessExit]:
-        """Returns the processes that have ended since the last call."""
+        """Returns the processes that have ended, as soon as their logs are nearly read."""
+        with self._lock:
+            exits = [*self._unread, *self.poll_ended()]
+            is_due = [self._tracked[each.launch_id].reader.is_nearly_read for each in exits]
+            self._unread = [each for each, due in zip(exits, is_due, strict=True) if not due]
+            return [each for each, due in zip(exits, is_due, strict=True) if due]
+
+    def poll_ended(self) -> list[launcher.ProcessExit]:
+        """Returns the processes that have ended since the last call, for who reads logs itself."""
         with self._lock:
             exits = []
             for launch_id, tracked in self._tracked.items():
@@ -258,20 +270,17 @@ class ProcessLauncher(launcher.Launcher):
         with self._lock:
             rows: list[log.LogRow] = []
             for launch_id, tracked in list(self._tracked.items()):
-                was_over = tracked.is_over
                 try:
+                    if tracked.is_forgotten and tracked.reader.is_at_end:
+                        tracked.files.delete()
+                        del self._tracked[launch_id]
+                        continue
                     self._confirm(tracked)
-                    found, tracked.offset = tracked.files.read_lines(
-                        tracked.trial_id, tracked.offset
-                    )
+                    rows += tracked.reader.read(is_over=tracked.is_over)
                 except OSError as error:
                     tracked.tell(f"The log of {launch_id} can't be read: {error}")
-                    continue
-                tracked.tell("")
-                rows += found
-                if was_over and not found:
-                    tracked.files.delete_all_but_exit()
-                    del self._tracked[launch_id]
+                else:
+                    tracked.tell("")
             return rows
 
     def close(self, *, kill: bool) -> None:
@@ -283,8 +292,6 @@ class ProcessLauncher(launcher.Launcher):
                     self.kill(launch_id)
                 while any(self._find_exit(tracked) is None for tracked in running):
                     time.sleep(0.02)
-            for tracked in self._tracked.values():
-                self._confirm(tracked)
             self._spawner.close()
             self._close_forkers()
 
@@ -364,6 +371,16 @@ class ProcessLauncher(launcher.Launcher):
 
     @staticmethod
     def _confirm(tracked: _Tracked) -> None:
-        if tracked.offset != tracked.confirmed_offset:
-            tracked.files.write_offset(tracked.offset)
-            tracked.confirmed_offset = tracked.offset
+        if tracked.reader.offset != tracked.confirmed_offset:
+            tracked.files.write_offset(tracked.reader.offset)
+            tracked.confirmed_offset = tracked.reader.offset
+
+
+def _track(
+    trial_id: int,
+    identity: trial.ProcessIdentity,
+    files: process_files.ProcessFiles,
+    offset: int = 0,
+) -> _Tracked:
+    reader = process_files.LogReader(files, trial_id, offset)
+    return _Tracked(trial_id, identity, files, reader, offset)

@@ -34,6 +34,9 @@ _MOST_KEPT_BYTES: Final = 2**20
 """Bytes of lines that find no room on a full disk and are kept until there is."""
 
 _DRAIN_SECS: Final = 1.0
+_MOST_LATE_BYTES: Final = 2**21
+"""Bytes that are read after that time at most: what two pipes hold."""
+
 _POLL_SECS: Final = 0.05
 _PR_SET_PDEATHSIG: Final = 1
 _OOM_SCORE: Final = "500"
@@ -229,12 +232,18 @@ def _follow(
     ended: tuple[int | None, int | None] | None = None
     deadline = float("inf")
     is_told = any(key.data is None for key in selector.get_map().values())
-    while time.monotonic() < deadline and (ended is None or len(selector.get_map()) > 0):
-        for key, _ in selector.select(None if is_told and ended is None else _POLL_SECS):
+    num_late_bytes = 0
+    while ended is None or len(selector.get_map()) > 0:
+        ready = selector.select(None if is_told and ended is None else _POLL_SECS)
+        is_late = time.monotonic() > deadline
+        if is_late and (not ready or num_late_bytes > _MOST_LATE_BYTES):
+            break
+        for key, _ in ready:
             if key.data is None:
                 selector.unregister(key.fd)
                 continue
             data = os.read(key.fd, _MOST_LINE_BYTES)
+            num_late_bytes += len(data) if is_late else 0
             lines = key.data.split(data)
             last_lines.extend(lines)
             log_file.append(key.data.source, lines)
@@ -258,23 +267,39 @@ class LogFile:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         self._rest = b""
+        self._num_lost = 0
+        self._last_secs = 0.0
 
     def append(self, source: log.LogSource, lines: list[str]) -> None:
-        """Appends lines to those that were kept; beyond a limit they are lost.
+        """Appends lines to those that were kept; beyond a limit they are lost, and counted.
+
+        No two lines have the same time, so that each is recognised if it is read again.
 
         Args:
             source: Where they come from.
             lines: The lines, without their ends.
         """
-        now = time.time()
-        text = "".join(json.dumps([now, source.value, line]) + "\n" for line in lines)
         self._write()
-        if len(self._rest) < _MOST_KEPT_BYTES:
-            self._rest += text.encode()
-            self._write()
+        if len(self._rest) >= _MOST_KEPT_BYTES:
+            self._num_lost += len(lines)
+            return
+        if self._num_lost:
+            text = f"{self._num_lost} lines omitted: the disk was full."
+            self._num_lost = 0
+            self._rest += self._format(log.LogSource.MASTER, text)
+        self._rest += b"".join(self._format(source, line) for line in lines)
+        self._write()
+
+    def _format(self, source: log.LogSource, line: str) -> bytes:
+        now_secs = time.time()
+        if self._last_secs - 1.0 < now_secs <= self._last_secs:
+            now_secs = self._last_secs + 1e-6
+        self._last_secs = now_secs
+        return (json.dumps([round(now_secs, 6), source.value, line]) + "\n").encode()
 
     def close(self) -> None:
-        """Closes the file."""
+        """Writes what was kept, if there is room now, and closes the file."""
+        self.append(log.LogSource.STDOUT, [])
         os.close(self._descriptor)
 
     def _write(self) -> None:

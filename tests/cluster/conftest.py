@@ -67,7 +67,7 @@ class Processes:
             self.machine.killed.append(launch_id)
             self.machine.end(launch_id, signal=15)
 
-    def poll(self):
+    def poll_ended(self):
         exits = []
         for launch_id, files in list(self.watched.items()):
             if (found := files.read_exit()) is not None:

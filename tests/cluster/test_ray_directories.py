@@ -1,4 +1,5 @@
 import json
+import logging
 
 import pytest
 
@@ -20,7 +21,7 @@ def make(tmp_path):
     return make
 
 
-def test_only_what_is_surely_ours_and_surely_gone_is_deleted(make, tmp_path):
+def test_only_what_is_surely_ours_and_surely_gone_is_deleted(make, tmp_path, caplog):
     own, gone = make("own"), make("gone")
     restarted = make("restarted", place="before 1")
     kept = [
@@ -36,11 +37,16 @@ def test_only_what_is_surely_ours_and_surely_gone_is_deleted(make, tmp_path):
     working.save(agent_directory.LaunchRecord("1-a", 1, process_identity.find(1, "1-a")))
     gone.save(agent_directory.LaunchRecord("1-b", 1, trial.ProcessIdentity(1, 1.0, "1-b", "old")))
 
+    gone.scratch_dir("1-b").mkdir(parents=True)
+    (gone.scratch_dir("1-b") / "1-b.log").write_text("x" * 70)
+    caplog.set_level(logging.INFO)
+
     with held.hold():
         deleted = ray_directories.delete_gone(own, "home", {"own", "alive"})
 
     assert deleted == [gone.path, restarted.path]
     assert not gone.path.exists()
+    assert "70 bytes of logs were not stored" in caplog.text
     left = [*(each.path.name for each in (own, working, held, *kept)), "by hand", "link"]
     assert sorted(path.name for path in (tmp_path / "home").iterdir()) == sorted(left)
 

@@ -1,5 +1,6 @@
 import json
 import pathlib
+import time
 
 import pytest
 
@@ -174,3 +175,43 @@ def test_a_home_that_was_moved_finds_what_it_noted(made, store, home, tmp_path):
     moved.run()
 
     assert list((tmp_path / "new" / "checkpoints").iterdir()) == []
+
+
+def test_a_copy_deletes_its_own_copies_and_nothing_that_the_original_has(
+    made, store, home, tmp_path
+):
+    content = {"home_id": "mine", "former_ids": ["original"]}
+    (home / "home.json").write_text(json.dumps(content))
+    inside = save(home / "checkpoints", home_id="original")
+    outside = save(tmp_path / "outside", home_id="original")
+    left = run(
+        made,
+        store,
+        (Kind.CHECKPOINT, inside.parent, UUID),
+        (Kind.CHECKPOINT, outside.parent, UUID),
+    )
+    assert left == [UUID]
+    assert (inside.exists(), outside.exists()) == (False, True)
+
+
+def test_what_a_copy_of_the_home_has_outside_of_it_is_kept_while_the_copy_is_there(
+    store, home, tmp_path
+):
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    (copy / "home.json").write_text(json.dumps({"home_id": "copy"}))
+    noted = {str(copy): {"home_id": "copy", "time": time.time()}}
+    (home / "copies.json").write_text(json.dumps(noted))
+    inside, outside = save(home / "checkpoints"), save(tmp_path / "outside")
+    names = [(Kind.CHECKPOINT, inside.parent, UUID), (Kind.CHECKPOINT, outside.parent, UUID)]
+
+    def run_anew(*names):
+        made = deletions.Deletions(store, home)
+        made.home_id = "mine"
+        return run(made, store, *names)
+
+    assert run_anew(*names) == [UUID]
+    assert (inside.exists(), outside.exists()) == (False, True)
+    (copy / "home.json").unlink()
+    assert run_anew() == []
+    assert not outside.exists()

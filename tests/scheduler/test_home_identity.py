@@ -1,9 +1,12 @@
 import json
+import shutil
+from unittest import mock
 
 import pytest
 
 from quintain import errors
 from quintain import store as stores
+from quintain.records import deletion
 from quintain.scheduler import home_identity
 from quintain.testing import store_case
 
@@ -164,3 +167,76 @@ def test_a_new_home_does_not_take_the_database_of_another_one(home, open_store):
 
     assert "is a new home directory" in problem
     assert "postgresql+psycopg://me@host/db is the database of another one (another)" in problem
+
+
+def copy(home, open_store, tmp_path):
+    """Copies a home with its database, and returns both."""
+    shutil.copytree(home, tmp_path / "copy", symlinks=True)
+    return tmp_path / "copy", open_store(tmp_path / "copy" / "quintain.db")
+
+
+def test_a_copy_gets_a_name_of_its_own_while_the_original_is_there(
+    home, open_store, tmp_path, caplog
+):
+    store = open_store()
+    home_id = home_identity.claim(home, store)
+    with store.transaction() as session:
+        owner = session.add_experiment(store_case.new_experiment()).id
+        notes = [("checkpoints", "inside"), ("/elsewhere", "outside"), ("s3://bucket", "remote")]
+        session.add_deletions(
+            [
+                deletion.Deletion(0, deletion.DeletionKind.UNFINISHED, root, name, owner, 1.0)
+                for root, name in notes
+            ]
+        )
+    store.close()
+    copied, own = copy(home, open_store, tmp_path)
+
+    copy_id = home_identity.claim(copied, own)
+    assert copy_id != home_id
+    assert f"copy of the home {home}" in caplog.text
+    assert home_identity.claim(copied, own) == copy_id == home_identity.read_id(copied)
+    with own.reading() as session:
+        assert session.get_home_id() == copy_id
+        # What the original has begun to save is not let go of.
+        assert [each.name for each in session.list_deletions()] == ["inside"]
+    assert home_identity.claim(home, open_store()) == home_id
+    assert list(home_identity.find_copies(home)) == [str(copied)]
+    shutil.rmtree(copied)
+    assert home_identity.find_copies(home) == {}
+
+
+def test_a_copy_that_was_interrupted_while_it_got_its_name_is_still_one(
+    home, open_store, tmp_path, monkeypatch
+):
+    store = open_store()
+    home_id = home_identity.claim(home, store)
+    store.close()
+    copied, own = copy(home, open_store, tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(own, "transaction", mock.Mock(side_effect=errors.StoreError("killed")))
+        with pytest.raises(errors.StoreError, match="killed"):
+            home_identity.claim(copied, own)
+
+    assert home_identity.claim(copied, own) != home_id
+    assert home_identity.find_original(copied) is None
+
+
+def test_a_home_that_was_moved_keeps_its_name(home, open_store, tmp_path):
+    store = open_store()
+    home_id = home_identity.claim(home, store)
+    store.close()
+    moved = home.rename(tmp_path / "moved")
+    (tmp_path / "link").symlink_to(moved)
+    own = open_store(moved / "quintain.db")
+
+    assert home_identity.claim(moved, own) == home_id
+    assert home_identity.claim(tmp_path / "link", own) == home_id
+    assert json.loads((moved / "home.json").read_text())["place"] == str(moved)
+
+
+def test_a_copy_beside_the_same_database_is_the_same_home(home, open_store, tmp_path):
+    store = open_store(tmp_path / "shared.db")
+    home_id = home_identity.claim(home, store)
+    shutil.copytree(home, tmp_path / "copy")
+    assert home_identity.claim(tmp_path / "copy", store) == home_id

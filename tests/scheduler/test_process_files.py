@@ -1,6 +1,7 @@
 import errno
 import json
 import os
+from unittest import mock
 
 import pytest
 
@@ -45,16 +46,22 @@ def test_lines_are_read_once_and_an_incomplete_one_when_it_is_complete(files):
     assert [row.text for row in files.read_lines(7, offset)[0]] == ["third"]
 
 
-def test_a_damaged_line_is_left_out(files):
+def test_damaged_lines_are_counted(files):
     write_lines(files, "first")
     with open(files.log_path, "a", encoding="utf-8") as file:
         file.write('[1.0, "std\n[1.0, "nowhere", "x"]\n')
     write_lines(files, "last")
-    assert [row.text for row in files.read_lines(7, 0)[0]] == ["first", "last"]
+    rows, _ = files.read_lines(7, 0)
+    assert [row.text for row in rows] == [
+        "2 lines omitted: 7-1.log is damaged.",
+        "first",
+        "last",
+    ]
+    assert rows[0].source is log.LogSource.MASTER
 
 
 def test_long_logs_are_read_in_parts(files, monkeypatch):
-    monkeypatch.setattr(process_files, "_MOST_BYTES_AT_ONCE", 100)
+    monkeypatch.setattr(process_files, "MOST_BYTES_AT_ONCE", 100)
     texts = [f"line {number}" for number in range(50)]
     write_lines(files, *texts)
     offset, found, num_parts = 0, [], 0
@@ -74,14 +81,49 @@ def test_the_last_lines_are_those_at_the_end(files):
     assert [text.split()[0] for text in files.read_last_lines(3)] == ["197", "198", "199"]
 
 
-def test_only_the_exit_is_left_in_the_end(files):
+def test_nothing_is_left_in_the_end(files):
     write_lines(files, "x")
     files.write_offset(17)
     files.write_exit(process_files.Exit(0, None))
     assert files.read_offset() == 17
-    files.delete_all_but_exit()
+    files.delete()
     assert files.read_offset() == 0
-    assert [path.name for path in files.log_path.parent.iterdir()] == ["7-1.exit"]
+    assert list(files.log_path.parent.iterdir()) == []
+
+
+def test_a_reader_is_at_the_end_when_the_process_has_ended_and_nothing_is_left(files):
+    reader = process_files.LogReader(files, 7)
+    write_lines(files, *(f"line {number}" for number in range(50)))
+    texts = [row.text for row in reader.read(is_over=False, most_bytes=100)]
+    assert texts == ["line 0", "line 1", "line 2"]
+    assert reader.is_nearly_read
+    with open(files.log_path, "a", encoding="utf-8") as file:
+        file.write("[2.0, ")
+
+    while not reader.is_at_end:
+        texts += [row.text for row in reader.read(is_over=True, most_bytes=100)]
+    assert texts == [
+        *(f"line {number}" for number in range(50)),
+        "6 bytes of the log omitted: the last line is incomplete.",
+    ]
+    assert reader.read(is_over=True) == []
+
+
+def test_a_log_that_stays_unreadable_is_omitted_with_a_number(files, monkeypatch):
+    write_lines(files, "lost")
+    reader = process_files.LogReader(files, 7)
+    monkeypatch.setattr(
+        files, "read_lines", mock.Mock(side_effect=OSError(errno.EIO, "Input/output error"))
+    )
+    for _ in range(2):
+        with pytest.raises(OSError, match="Input/output"):
+            reader.read(is_over=True)
+        assert not reader.is_nearly_read
+    monkeypatch.setattr(process_files, "_PATIENCE_SECS", -1.0)
+    (row,) = reader.read(is_over=True)
+    size = files.log_path.stat().st_size
+    assert row.text.startswith(f"{size} bytes of the log omitted: ")
+    assert reader.is_at_end
 
 
 def damage(path, kind):
@@ -113,7 +155,7 @@ def test_a_torn_log_gives_the_lines_that_are_whole(files, kind):
     write_lines(files, "first", "second", "third")
     damage(files.log_path, kind)
     write_lines(files, "last")
-    found = [row.text for row in files.read_lines(7, 0)[0]]
+    found = [row.text for row in files.read_lines(7, 0)[0] if "omitted" not in row.text]
     assert found[-1:] in (["last"], ["first"])
     write_lines(files, "more")
     assert files.read_lines(7, 0)[0][-1].text == "more"
@@ -131,7 +173,7 @@ def test_a_log_that_became_shorter_is_read_from_its_end(files, caplog):
 
 
 def test_empty_blocks_are_passed(files, monkeypatch):
-    monkeypatch.setattr(process_files, "_MOST_BYTES_AT_ONCE", 100)
+    monkeypatch.setattr(process_files, "MOST_BYTES_AT_ONCE", 100)
     files.log_path.write_bytes(bytes(250))
     write_lines(files, "after")
     offset, found = 0, []
@@ -147,7 +189,7 @@ def test_empty_blocks_are_passed(files, monkeypatch):
 def test_a_line_that_is_json_but_no_line_is_left_out(files, line):
     files.log_path.write_text(line + "\n")
     write_lines(files, "last")
-    assert [row.text for row in files.read_lines(7, 0)[0]] == ["last"]
+    assert [row.text for row in files.read_lines(7, 0)[0]][1:] == ["last"]
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EROFS])

@@ -14,7 +14,7 @@ import pytest
 
 from quintain import errors
 from quintain.records import exit_codes, log, process_identity
-from quintain.scheduler import fork_server, process_launcher, slots, starters
+from quintain.scheduler import fork_server, process_files, process_launcher, slots, starters
 
 pytestmark = pytest.mark.slow
 
@@ -84,8 +84,23 @@ def test_logs_are_deleted_once_they_were_kept(harness, launcher):
     assert (harness.scratch_dir / "7-1.log").exists()
     assert read_all(launcher)
     assert launcher.read_logs() == []
-    assert sorted(path.name for path in harness.scratch_dir.iterdir()) == ["7-1.exit"]
+    assert (harness.scratch_dir / "7-1.log").exists()
+    launcher.forget("7-1")
+    assert launcher.read_logs() == []
+    assert list(harness.scratch_dir.iterdir()) == []
     assert launcher.poll() == []
+
+
+def test_an_exit_waits_for_all_lines_before_it(harness, monkeypatch):
+    monkeypatch.setattr(process_files, "MOST_BYTES_AT_ONCE", 2000)
+    launcher = harness.make()
+    identity = harness.start(launcher, "many")
+    wait_until_gone(identity)
+    texts, exits = [], []
+    while not exits:
+        exits = launcher.poll()
+        texts += [row.text for row in launcher.read_logs()]
+    assert texts == ["what many", *(f"line {number}" for number in range(300))]
 
 
 def test_a_process_gets_its_slots_and_its_variables(harness, launcher):
@@ -278,6 +293,8 @@ def list_supervisors(harness, launcher, count):
         assert harness.wait_for_exit(launcher).exit_code == 0
         time.sleep(0.05)  # The supervisor says afterwards that it is free.
         rows += [row.text for row in read_all(launcher) if row.text.startswith("sockets")]
+        launcher.forget(f"7-{number}")
+        launcher.read_logs()
     assert [row.split()[1] for row in rows] == ["0"] * count
     return [int(row.split()[3]) for row in rows]
 
@@ -465,6 +482,7 @@ def test_a_module_that_can_not_be_imported_is_told_and_left_out(harness, caplog)
 def test_a_process_is_adopted_by_the_launcher_of_another_master(harness, launcher):
     identity = harness.start(launcher, "wait")
     first = harness.wait_for_line(launcher, "ready")
+    assert launcher.read_logs() == []
     launcher.close(kill=False)
     assert process_identity.is_alive(identity)
     other = harness.make()
@@ -486,7 +504,19 @@ def test_the_exit_and_the_lines_while_there_was_no_master_are_not_lost(harness, 
     assert "no end of line" in [row.text for row in read_all(other)]
 
 
-def test_a_process_that_vanished_is_not_adopted_but_its_lines_are_read(harness, monkeypatch):
+def test_lines_that_nobody_has_kept_are_read_again_by_the_next_launcher(harness):
+    launcher = harness.make()
+    identity = harness.start(launcher, "wait")
+    first = harness.wait_for_line(launcher, "ready")
+    launcher.close(kill=False)
+    other = harness.make()
+    assert other.adopt("7-1", 7, identity, str(harness.scratch_dir))
+    assert other.read_logs() == first
+    other.kill("7-1")
+    harness.wait_for_exit(other)
+
+
+def test_a_process_that_vanished_is_reported_after_its_lines_are_read(harness, monkeypatch):
     monkeypatch.setattr(process_launcher, "_VANISHED_SECS", 0.3)
     launcher = harness.make()
     identity = harness.start(launcher, "wait")
@@ -494,10 +524,10 @@ def test_a_process_that_vanished_is_not_adopted_but_its_lines_are_read(harness, 
     os.kill(find_parent(identity), signal.SIGKILL)
     wait_until_gone(identity)
     other = harness.make()
-    assert not other.adopt("7-1", 7, identity, str(harness.scratch_dir))
-    assert not process_identity.is_alive(identity)
+    assert other.adopt("7-1", 7, identity, str(harness.scratch_dir))
     assert [row.text for row in read_all(other)] == ["what wait", "ready"]
-    assert other.poll() == []
+    found = harness.wait_for_exit(other)
+    assert (found.exit_code, found.signal) == (None, None)
 
 
 def test_a_process_that_vanished_while_it_was_watched_is_reported(harness, monkeypatch):

@@ -129,7 +129,7 @@ def test_lines_that_find_no_room_are_written_whole_when_there_is(tmp_path, monke
     assert [row.text for row in rows] == ["first", "second", "third"]
 
 
-def test_lines_are_kept_for_a_full_disk_up_to_a_limit(tmp_path, monkeypatch):
+def test_lines_are_kept_for_a_full_disk_up_to_a_limit_and_then_counted(tmp_path, monkeypatch):
     files = process_files.ProcessFiles(str(tmp_path), "7-1")
     log_file = supervisor.LogFile(files.log_path)
     with monkeypatch.context() as patch:
@@ -138,4 +138,31 @@ def test_lines_are_kept_for_a_full_disk_up_to_a_limit(tmp_path, monkeypatch):
             log_file.append(log.LogSource.STDOUT, [f"{number:06}" * 10_000])
     log_file.append(log.LogSource.STDOUT, ["after"])
     rows, _ = files.read_lines(7, 0)
-    assert [row.text[:6] for row in rows] == [*(f"{number:06}" for number in range(18)), "after"]
+    assert [row.text[:6] if row.text[:6].isdigit() else row.text for row in rows] == [
+        *(f"{number:06}" for number in range(18)),
+        "22 lines omitted: the disk was full.",
+        "after",
+    ]
+
+
+def test_no_two_lines_have_the_same_time(tmp_path):
+    files = process_files.ProcessFiles(str(tmp_path), "7-1")
+    log_file = supervisor.LogFile(files.log_path)
+    log_file.append(log.LogSource.STDOUT, ["same"] * 1000)
+    log_file.append(log.LogSource.STDOUT, ["same"] * 1000)
+    rows, _ = files.read_lines(7, 0)
+    times = [row.time for row in rows]
+    assert times == sorted(set(times))
+    assert len(times) == 2000
+
+
+def test_what_is_in_the_pipes_when_the_time_is_up_is_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(supervisor, "_DRAIN_SECS", -1.0)
+
+    def run():
+        os.write(1, b"".join(b"line %d\n" % number for number in range(1000)))
+        os._exit(0)
+
+    monkeypatch.setattr(supervisor, "_MOST_LINE_BYTES", 100)
+    files, _ = watch(tmp_path, run)
+    assert len(files.read_lines(7, 0)[0]) == 1000

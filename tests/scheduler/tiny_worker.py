@@ -68,7 +68,12 @@ def show_garbage():
     print("looked for", gc.isenabled(), "among", any(it is names for it in gc.get_objects()))
 
 
-SHOWN = {"descriptors": show_descriptors, "garbage": show_garbage}
+def show_many():
+    """Writes many lines."""
+    print("\n".join(f"line {number}" for number in range(300)))
+
+
+SHOWN = {"descriptors": show_descriptors, "garbage": show_garbage, "many": show_many}
 
 if __name__ == "__main__":
     sys.exit(main())
