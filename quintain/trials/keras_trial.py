@@ -6,7 +6,7 @@ import functools
 import json
 import logging
 import pathlib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, ClassVar, Final
 
 import keras
@@ -322,7 +322,8 @@ class KerasTrialController(base_trial.TrialController):
         values = self._list_values()
         if is_warm_start:
             del values[_CALLBACKS], values[_RANDOM]
-            with _keeping_rates(values):
+            every = [variable for part in values.values() for variable in part]
+            with keras_variables.keeping_rates(every):
                 keras_variables.read(str(folder / "variables"), values)
             self._replicas.spread_seeds()
             return
@@ -438,25 +439,9 @@ class KerasTrialController(base_trial.TrialController):
         called, also_drawing = task_state.find({"": self._callbacks.callbacks}, known)
         others = [self._steps.step, seed_generator.global_seed_generator().state]
         return {
-            "model": _unwrap(model.variables),
-            "optimizer": _unwrap(model.optimizer.variables),
-            _HELD: _unwrap(held.values()),
-            _CALLBACKS: _unwrap(called.values()),
-            _RANDOM: _unwrap([*others, *drawing.values(), *also_drawing.values()]),
+            "model": keras_variables.unwrap(model.variables),
+            "optimizer": keras_variables.unwrap(model.optimizer.variables),
+            _HELD: keras_variables.unwrap(held.values()),
+            _CALLBACKS: keras_variables.unwrap(called.values()),
+            _RANDOM: keras_variables.unwrap([*others, *drawing.values(), *also_drawing.values()]),
         }
-
-
-def _unwrap(variables: Iterable[Any]) -> list[tf.Variable]:
-    """Returns the variables of TensorFlow, which those of Keras wrap."""
-    return [one.value if isinstance(one, keras.Variable) else one for one in variables]
-
-
-@contextlib.contextmanager
-def _keeping_rates(values: Mapping[str, list[tf.Variable]]) -> Iterator[None]:
-    """Puts back the learning rates, which are the trial's own hyperparameters, after this block."""
-    every = [variable for part in values.values() for variable in part]
-    rates = [one for one in every if one.name.rpartition("/")[2] == "learning_rate:0"]
-    own = [rate.read_value() for rate in rates]
-    yield
-    for rate, value in zip(rates, own, strict=True):
-        rate.assign(value)

@@ -48,6 +48,10 @@ class TaskVariables(tf.__internal__.tracking.Trackable):
         variables, _ = find(self._tasks, self._list_known())
         return variables
 
+    def list_variables(self) -> list[Any]:
+        """Returns the variables."""
+        return list(self._trackable_children().values())
+
     def _lookup_dependency(self, name: str, cached_dependencies: Any = None) -> Any:
         return (cached_dependencies or self._trackable_children()).get(name)
 
@@ -125,12 +129,25 @@ def find(tasks: Mapping[str, Any], known: Iterable[Any]) -> tuple[dict[str, Any]
     return search.variables, search.random_states
 
 
+def has_unbuilt_optimizers(tasks: Mapping[str, Any]) -> bool:
+    """Returns whether tasks hold optimizers that get their variables in the first step.
+
+    Args:
+        tasks: The tasks by their names.
+    """
+    search = _Search(set())
+    for name, task in tasks.items():
+        search.visit(task, name)
+    return any(not optimizer.built for optimizer in search.optimizers)
+
+
 class _Search:
     """Looks for variables in Python objects, each of which is visited once."""
 
     def __init__(self, known: set[int]) -> None:
         self.variables: dict[str, Any] = {}
         self.random_states: dict[str, Any] = {}
+        self.optimizers: list[keras.optimizers.Optimizer] = []
         self._known = known
         self._seen: dict[int, Any] = {}
 
@@ -165,6 +182,8 @@ class _Search:
 
     def _visit_keras(self, part: Any, place: str) -> None:
         """Notes what Keras tracks, and looks for what it does not, such as further optimizers."""
+        if isinstance(part, keras.optimizers.Optimizer):
+            self.optimizers.append(part)
         generators = checkpoint_state.seed_generators(part) if isinstance(part, keras.Layer) else []
         for index, generator in enumerate(generators):
             self.visit(generator, f"{place}.seed_generators.{index}")
