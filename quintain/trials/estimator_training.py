@@ -48,7 +48,7 @@ class Training:
         self._graph = tf.Graph()
         with self._graph.as_default():
             v1.set_random_seed(context.get_trial_seed())
-            counter = v1.train.create_global_step()
+            v1.train.create_global_step()
             features, labels = self._build_inputs(estimator, spec.input_fn)
             self._step = v1.placeholder_with_default(tf.constant(0, tf.int64), [], "random_step")
             with repeatable_random.stepwise(self._step):
@@ -74,8 +74,7 @@ class Training:
             scaffold = self._spec.scaffold or v1.train.Scaffold()
             warm_saver = None
             if restored is not None and restored[1]:
-                kept = [one for one in v1.global_variables() if one is not counter]
-                warm_saver = v1.train.Saver(kept)
+                warm_saver = graph_variables.create_warm_saver()
             elif restored is None and estimator._warm_start_settings:
                 v1.train.warm_start(*estimator._warm_start_settings)
             self._capture = _CaptureSession()

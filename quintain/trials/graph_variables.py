@@ -54,6 +54,13 @@ def restored(session: Any, variables: Sequence[Any]) -> Iterator[None]:
         session.run(initializers, dict(zip(inputs, values, strict=True)))
 
 
+def create_warm_saver() -> Any:
+    """Creates a saver of all that a graph holds, such as tables, but the step."""
+    counter = v1.train.get_global_step()
+    held = (*v1.global_variables(), *v1.get_collection(v1.GraphKeys.SAVEABLE_OBJECTS))
+    return v1.train.Saver([one for one in held if one is not counter])
+
+
 def check_fit(prefix: str, variables: Sequence[Any]) -> None:
     """Checks that a checkpoint has the variables of the graph.
 
@@ -65,13 +72,20 @@ def check_fit(prefix: str, variables: Sequence[Any]) -> None:
     except (tf.errors.OpError, ValueError) as error:
         raise errors.CheckpointError(f"{prefix}: {error}") from error
     problems = []
-    for variable in variables:
-        name = variable.op.name
+    for name, shape in dict(map(_describe_stored, variables)).items():
         if name not in shapes:
             problems.append(f"{name} is missing")
-        elif list(shapes[name]) != variable.shape.as_list():
-            problems.append(f"{name} has the shape {shapes[name]}, not {variable.shape}")
+        elif list(shapes[name]) != shape:
+            problems.append(f"{name} has the shape {shapes[name]}, not {shape}")
     if problems:
         raise errors.CheckpointError(
             f"{prefix}: the checkpoint is not one of this graph: {'; '.join(problems[:5])}."
         )
+
+
+def _describe_stored(variable: Any) -> tuple[str, list[int]]:
+    """Returns name and shape in a file; the parts of a partitioned variable are one there."""
+    whole = variable._get_save_slice_info()
+    if whole is None:
+        return variable.op.name, variable.shape.as_list()
+    return whole.full_name, list(whole.full_shape)

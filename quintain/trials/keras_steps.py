@@ -49,6 +49,8 @@ class Steps:
             self._test = function(self._test_step)
         self._loop: Any = None
         self._evaluate: Any = None
+        self.graph: Any = None
+        """What a training step was traced to; None before `build`."""
 
     def build(self, spec: Any) -> None:
         """Creates all variables, those of optimizer and metrics included; the first call does."""
@@ -60,7 +62,8 @@ class Steps:
         traced = self._train
         if self._is_eager:
             traced = tf.function(self._train_step, autograph=False)
-        outputs = traced.get_concrete_function(spec).structured_outputs
+        concrete = traced.get_concrete_function(spec)
+        self.graph, outputs = concrete.graph, concrete.structured_outputs
         self.metric_names = list(outputs)
         self._loop = tf.function(
             functools.partial(self._train_loop, outputs), autograph=False, reduce_retracing=True

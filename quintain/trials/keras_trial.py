@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from quintain import errors
 from quintain.core.input import data_faults
-from quintain.core.saving import state_snapshot
+from quintain.core.saving import checkpoint_state, state_snapshot, task_state
 from quintain.core.steps import former_steps
 from quintain.trials import (
     base_trial,
@@ -32,6 +32,7 @@ from quintain.trials import (
     keras_variables,
     rank_parts,
     trial_context,
+    unsaved_state,
     workload_metrics,
 )
 
@@ -39,6 +40,9 @@ _PREFIX: Final = "val_"
 _STATE_FILE: Final = "training_state.json"
 _MODEL_FILE: Final = "model.keras"
 _CALLBACKS_FILE: Final = "callbacks.npz"
+_HELD: Final = "attributes"
+_CALLBACKS: Final = "callbacks"
+_RANDOM: Final = "random"
 
 logger = logging.getLogger(__name__)
 
@@ -193,7 +197,9 @@ class KerasTrialController(base_trial.TrialController):
         self._sees_test_batches = callback_hooks.see_test_batches(self._callbacks.callbacks)
         self._epoch_length = self._find_epoch_length()
         self._progress = keras_progress.Progress()
+        self._values: dict[str, list[tf.Variable]] | None = None
         self._has_begun = False
+        self._has_late = False
 
     @property
     @override
@@ -294,9 +300,10 @@ class KerasTrialController(base_trial.TrialController):
             "callbacks": callback_state.save(self._callbacks.callbacks, folder / _CALLBACKS_FILE),
         }
         values = self._list_values()
+        self._warn_of_late(values)
         keras_variables.write(str(folder / "variables"), values)
         self._train_data.save(folder)
-        self._replicas.save_seeds(folder, values["random"])
+        self._replicas.save_seeds(folder, values[_RANDOM])
         (folder / _STATE_FILE).write_text(json.dumps(state))
         try:
             self._model.save(folder / _MODEL_FILE)
@@ -313,16 +320,17 @@ class KerasTrialController(base_trial.TrialController):
     def restore(self, directory: str, *, is_warm_start: bool) -> None:
         """Reads the state that `save` wrote."""
         folder = pathlib.Path(directory)
-        self._build()
         values = self._list_values()
         if is_warm_start:
-            del values["random"]
-        keras_variables.read(str(folder / "variables"), values)
-        if is_warm_start:
+            del values[_CALLBACKS], values[_RANDOM]
+            every = [variable for part in values.values() for variable in part]
+            with keras_variables.keeping_rates(every):
+                keras_variables.read(str(folder / "variables"), values)
             self._replicas.spread_seeds()
             return
+        keras_variables.read(str(folder / "variables"), values)
         part = rank_parts.find(folder, self.context.distributed)
-        self._replicas.restore_seeds(folder, self._list_values()["random"])
+        self._replicas.restore_seeds(folder, self._list_values()[_RANDOM])
         state = json.loads((part / _STATE_FILE).read_text())
         self._progress = keras_progress.Progress.from_plain(state["progress"])
         has_own = self._loaders.has_own_position
@@ -350,7 +358,13 @@ class KerasTrialController(base_trial.TrialController):
 
     def _build(self) -> None:
         """Creates all variables, those of optimizer and metrics included."""
-        self._steps.build(self._train_data.element_spec)
+        if self._values is None:
+            self._steps.build(self._train_data.element_spec)
+            self._values = self._find_values()
+            restarted = [part for metric in self._model.metrics for part in metric.variables]
+            saved = [part for parts in self._values.values() for part in parts]
+            owner = f"{type(self._model).__name__}.train_step"
+            unsaved_state.refuse(self._steps.graph, [*saved, *restarted], owner)
 
     def _tell(self, event: str, *arguments: Any) -> None:
         """Calls a method of the callbacks that have it: `quintain.trials.keras.callbacks`."""
@@ -392,9 +406,43 @@ class KerasTrialController(base_trial.TrialController):
 
     def _list_values(self) -> dict[str, list[tf.Variable]]:
         """Returns all variables, of which the state of the model consists."""
-        optimizer = self._model.optimizer
+        self._build()
+        return dict(self._values or {})
+
+    def _warn_of_late(self, values: Mapping[str, list[tf.Variable]]) -> None:
+        """Warns once of variables that were made after the start, which can't be restored."""
+        saved = {id(variable) for part in values.values() for variable in part}
+        found = [variable for part in self._find_values().values() for variable in part]
+        late = [variable.name for variable in found if id(variable) not in saved]
+        if late and not self._has_late:
+            self._has_late = True
+            logger.warning(
+                "The checkpoint lacks %d variables that were made after training began, such as "
+                "%s. Make them in build_model(), or in __init__ of what holds them.",
+                len(late),
+                late[0],
+            )
+
+    def _find_values(self) -> dict[str, list[tf.Variable]]:
+        """Finds them: those that Keras knows, and what else model, trial and callbacks hold.
+
+        Metrics that begin anew with each step are left out of the latter.
+        """
+        model = self._model
+        known = [
+            *model.variables,
+            *(generator.state for generator in checkpoint_state.seed_generators(model)),
+            *model.optimizer.variables,
+            *(variable for metric in model.metrics for variable in metric.variables),
+        ]
+        held, drawing = task_state.find({"model": model, "trial": self.trial}, known)
+        known += [*held.values(), *drawing.values()]
+        called, also_drawing = task_state.find({"": self._callbacks.callbacks}, known)
+        others = [self._steps.step, seed_generator.global_seed_generator().state]
         return {
-            "model": [variable.value for variable in self._model.variables],
-            "optimizer": [variable.value for variable in optimizer.variables],
-            "random": [self._steps.step, seed_generator.global_seed_generator().state.value],
+            "model": keras_variables.unwrap(model.variables),
+            "optimizer": keras_variables.unwrap(model.optimizer.variables),
+            _HELD: keras_variables.unwrap(held.values()),
+            _CALLBACKS: keras_variables.unwrap(called.values()),
+            _RANDOM: keras_variables.unwrap([*others, *drawing.values(), *also_drawing.values()]),
         }

@@ -5,10 +5,13 @@ lists of variables. Its own object builds and traces functions first, which take
 values of a small model take to write.
 """
 
+import contextlib
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
+import keras
 import tensorflow as tf
 
 from quintain import errors
@@ -68,6 +71,25 @@ def read(prefix: str, values: Mapping[str, list[tf.Variable]]) -> None:
                 )
     for name, variable in _name_all(values).items():
         variable.assign(reader.get_tensor(name))
+
+
+@contextlib.contextmanager
+def keeping_rates(variables: Iterable[tf.Variable]) -> Iterator[None]:
+    """Puts back learning rates, which are a trial's own hyperparameters, after this block.
+
+    Args:
+        variables: Variables, those of optimizers among them.
+    """
+    rates = [one for one in variables if one.name.rpartition("/")[2] == "learning_rate:0"]
+    own = [rate.read_value() for rate in rates]
+    yield
+    for rate, value in zip(rates, own, strict=True):
+        rate.assign(value)
+
+
+def unwrap(variables: Iterable[Any]) -> list[tf.Variable]:
+    """Returns the variables of TensorFlow, which those of Keras wrap."""
+    return [one.value if isinstance(one, keras.Variable) else one for one in variables]
 
 
 def _name_all(values: Mapping[str, list[tf.Variable]]) -> dict[str, tf.Variable]:

@@ -25,7 +25,7 @@ from quintain.core.input import data_faults
 from quintain.core.loop import trainer_setup
 from quintain.core.multitask import configs as multitask_configs
 from quintain.core.progressive import configs as progressive_configs
-from quintain.core.saving import checkpoint_fit, checkpoints, run_files
+from quintain.core.saving import checkpoint_fit, checkpoint_state, checkpoints, run_files
 from quintain.records import source_names
 from quintain.search import hyperparameters
 from quintain.search import space as space_lib
@@ -328,8 +328,13 @@ class TaskTrialController(base_trial.TrialController):
         if is_warm_start:
             self._initialize()
             checkpoint_fit.restore_model(self._trainer.model, paths[-1])
-            optimizer = tf.train.Checkpoint(optimizer=self._trainer.optimizer)
-            optimizer.read(paths[-1]).expect_partial()
+            held = getattr(self._trainer.checkpoint, checkpoint_state.TASK_VARIABLES)
+            others = tf.train.Checkpoint(
+                optimizer=self._trainer.optimizer, **{checkpoint_state.TASK_VARIABLES: held}
+            )
+            variables = [*self._trainer.optimizer.variables, *held.list_variables()]
+            with keras_variables.keeping_rates(keras_variables.unwrap(variables)):
+                others.read(paths[-1]).expect_partial()
         else:
             self._build_manager(directory).restore(paths[-1])
             self._is_initialized = True

@@ -233,14 +233,11 @@ class TensorFlowTrialController(base_trial.TrialController):
         folder = pathlib.Path(literal_paths.directory(directory))
         prefix = str(folder / _VARIABLES)
         with self._graph.as_default():
-            variables = v1.global_variables()
-            graph_variables.check_fit(prefix, variables)
+            graph_variables.check_fit(prefix, v1.global_variables())
             if is_warm_start:
-                counter = v1.train.get_global_step()
-                variables = [one for one in variables if one is not counter]
-            v1.train.Saver(variables).restore(self._session, prefix)
-            if is_warm_start:
+                graph_variables.create_warm_saver().restore(self._session, prefix)
                 return
+            self._saver.restore(self._session, prefix)
             self._batches = json.loads((folder / _STATE_FILE).read_text())["batches"]
             self._local_variables.restore(self._session, folder)
             self._restore_position(folder)

@@ -64,6 +64,21 @@ class NetTrial(tensorflow_trial.TensorFlowTrial):
         return ["loss", "running"]
 
 
+class PartsTrial(NetTrial):
+    """Its variables are in parts, and a table counts its batches."""
+
+    def build_graph(self, record, is_training):
+        with tf.variable_scope("parts", partitioner=tf.fixed_size_partitioner(2)):
+            outputs = super().build_graph(record, is_training)
+        table = tf.lookup.experimental.MutableHashTable(tf.string, tf.int64, 0)
+        count = table.lookup("batches") + tf.cast(is_training, tf.int64)
+        with tf.control_dependencies([table.insert("batches", count)]):
+            return outputs | {"count": tf.identity(count)}
+
+    def training_metrics(self):
+        return [*super().training_metrics(), "count"]
+
+
 class StatelessTrial(NetTrial):
     def build_graph(self, record, is_training):
         error = tf.matmul(record[0], tf.get_variable("w", [4, 1])) - record[1]
@@ -107,13 +122,14 @@ def values_of(controller):
     return [value.tolist() for value in controller._session.run(variables)]
 
 
-def split(directory, make=make_data_loaders):
+def split(directory, make=make_data_loaders, trial_class=NetTrial):
     spec = new_spec(directory)
-    whole = build(NetTrial, spec, make)
+    start = functools.partial(build, trial_class)
+    whole = start(spec, make)
     expected = whole.train(5).batch_metrics
     whole.validate()
     expected += whole.train(8).batch_metrics
-    first = build(NetTrial, spec, make)
+    first = start(spec, make)
     found = first.train(5).batch_metrics
     before = first.validate()
     stored = trial_checkpoint.save(first, spec, 5)
@@ -122,12 +138,12 @@ def split(directory, make=make_data_loaders):
     again = dataclasses.replace(
         spec, latest_checkpoint=str(directory / "checkpoints" / stored.uuid)
     )
-    second = build(NetTrial, again, make)
+    second = start(again, make)
     total = trial_checkpoint.restore(second, again)
     same_validation = second.validate() == before
     found += second.train(8).batch_metrics
     warm = dataclasses.replace(again, is_warm_start=True)
-    third = build(NetTrial, warm, make)
+    third = start(warm, make)
     warm_total = trial_checkpoint.restore(third, warm)
     with third._graph.as_default():
         counter = int(third._session.run(tf.train.get_global_step()))
@@ -393,6 +409,7 @@ if __name__ == "__main__":
         "optimizers": optimizers,
         "damage": damage,
         "in_order": lambda directory: split(directory, with_rest),
+        "parts": lambda directory: split(directory, with_rest, PartsTrial),
         "generator": lambda directory: split(directory, with_generator),
     }.items():
         with tempfile.TemporaryDirectory() as folder:

@@ -154,10 +154,77 @@ class OrderedTrial(LinearTrial):
         return tf.data.Dataset.from_tensor_slices((X, Y)).batch(3).prefetch(3)
 
 
+class Annealing(keras.callbacks.Callback):
+    """Changes a variable that the training step reads."""
+
+    def __init__(self, weight):
+        super().__init__()
+        self.weight = weight
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.weight.assign_add(0.25)
+
+
+class Counter(keras.losses.Loss):
+    """Holds a variable that only the step changes."""
+
+    def __init__(self):
+        super().__init__()
+        self.count = tf.Variable(0.0)
+
+    def call(self, y, y_pred):
+        self.count.assign_add(1.0)
+        return tf.square(y - y_pred) * (1.0 + self.count)
+
+
+class OwnStepsModel(keras.Model):
+    """Holds what its step changes in every way that is promised."""
+
+    def __init__(self, rate, weight):
+        super().__init__()
+        self.parts = [keras.layers.Dense(2), keras.layers.Dense(1)]
+        self.others = [keras.optimizers.Adam(rate)]
+        self.steps = {"count": tf.Variable(0.0), "more": (tf.Variable(1.0),)}
+        self.weight, self.counting = weight, Counter()
+        self.seed = keras.random.SeedGenerator(3)
+
+    def build(self, shape):
+        self.made = keras.optimizers.SGD(0.01, momentum=0.9)
+        super().build(shape)
+
+    def call(self, x):
+        return self.parts[1](self.parts[0](x))
+
+    def train_step(self, data):
+        x, y = data
+        with tf.GradientTape(persistent=True) as tape:
+            y_pred = self(x + keras.random.normal((4, 4), seed=self.seed))
+            loss = self.weight * tf.reduce_mean(self.counting(y, y_pred))
+        chosen = (self.made, self.others[0], self.optimizer)
+        variables = [self.parts[0].weights, self.parts[1].weights, self.parts[1].weights]
+        for optimizer, each in zip(chosen, variables, strict=True):
+            optimizer.apply_gradients(zip(tape.gradient(loss, each), each, strict=True))
+        self.steps["count"].assign_add(1.0)
+        self.steps["more"][0].assign(2.0 * self.steps["more"][0])
+        return {"loss": loss + self.steps["count"] + self.steps["more"][0]}
+
+
+class OwnStepsTrial(LinearTrial):
+    def build_model(self, hparams):
+        self.weight = tf.Variable(1.0)
+        model = OwnStepsModel(hparams["rate"], self.weight)
+        model.compile(keras.optimizers.RMSprop(0.01), loss="mse")
+        return model
+
+    def keras_callbacks(self):
+        return [Annealing(self.weight)]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "trial_class",
     [
+        OwnStepsTrial,
         LinearTrial,
         ArraysTrial,
         SequenceTrial,
@@ -388,6 +455,69 @@ def test_a_warm_start_takes_weights_and_optimizer_but_no_counters(spec):
         first._model.optimizer.variables, second._model.optimizer.variables, strict=True
     ):
         np.testing.assert_array_equal(left, right)
+
+
+@pytest.mark.slow
+def test_a_warm_start_takes_further_optimizers_and_no_learning_rates(spec):
+    first = build(OwnStepsTrial, spec)
+    first.train(7)
+    stored = trial_checkpoint.save(first, spec, 7)
+    hparams = {**spec.hparams, "rate": 0.5}
+    second, _ = restored(OwnStepsTrial, spec, stored, is_warm_start=True, hparams=hparams)
+    iterations, rate, *others = second._model.others[0].variables
+    assert (int(iterations), float(rate)) == (7, 0.5)
+    for left, right in zip(first._model.others[0].variables[2:], others, strict=True):
+        np.testing.assert_array_equal(left, right)
+    assert float(second._model.steps["count"]) == 7.0
+
+
+OUTSIDE = tf.Variable(0.0)
+TABLE = tf.lookup.experimental.MutableHashTable(tf.string, tf.int64, 0)
+
+
+def leak(change, spec):
+    """Begins a trial whose training step calls a function."""
+
+    class LeakyModel(keras.Sequential):
+        def train_step(self, data):
+            change()
+            return super().train_step(data)
+
+    class LeakyTrial(LinearTrial):
+        def build_model(self):
+            model = LeakyModel([keras.layers.Input((4,)), keras.layers.Dense(1)])
+            model.compile("sgd", loss="mse")
+            return model
+
+    build(LeakyTrial, spec).list_validation_metrics()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda: OUTSIDE.assign_add(1.0), ["a variable () of float32", "OUTSIDE.assign_add"]),
+        (lambda: TABLE.insert("a", 1), ["a table", "TABLE.insert"]),
+    ],
+)
+def test_a_step_that_changes_what_no_checkpoint_has_is_refused_at_the_start(spec, change, words):
+    with pytest.raises(errors.TrialError, match="no checkpoint would have") as caught:
+        leak(change, spec)
+    assert all(word in str(caught.value) for word in ["LeakyModel.train_step", *words])
+
+
+def test_what_a_step_reads_and_no_checkpoint_has_is_named_at_the_start(spec, caplog):
+    leak(lambda: tf.identity(OUTSIDE), spec)
+    assert "a variable () of float32" in caplog.text
+    assert "tf.identity(OUTSIDE)" in caplog.text
+
+
+@pytest.mark.slow
+def test_variables_that_are_made_late_are_named_when_the_trial_is_saved(spec, caplog):
+    controller = build(LinearTrial, spec)
+    controller.train(1)
+    controller.trial.late = tf.Variable(0.0, name="late")
+    trial_checkpoint.save(controller, spec, 1)
+    assert "1 variables that were made after training began, such as late:0" in caplog.text
 
 
 @pytest.mark.slow

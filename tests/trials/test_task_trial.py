@@ -31,6 +31,19 @@ class SumConfig(cfg.TaskConfig):
 
 @task_factory.register_task_cls(SumConfig)
 class SumTask(base_task.Task):
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.others = {"second": keras.optimizers.SGD(0.01, momentum=0.9)}
+
+    def train_step(self, inputs, model, optimizer, metrics=None):
+        features, labels = inputs
+        with tf.GradientTape() as tape:
+            loss = self.build_losses(labels, model(features, training=False))
+        variables = model.trainable_variables
+        gradients = tape.gradient(loss, variables)
+        self.others["second"].apply_gradients(zip(gradients, variables, strict=True))
+        return super().train_step(inputs, model, optimizer, metrics)
+
     def build_model(self):
         model = keras.Sequential(
             [keras.layers.Dense(self.task_config.units), keras.layers.Dropout(0.1),
@@ -137,11 +150,17 @@ def test_a_training_in_two_processes_is_that_of_one_to_the_bit(spec):
     assert second.validate() == final
     second.close()
 
-    warm = dataclasses.replace(again, is_warm_start=True)
+    warm = dataclasses.replace(again, is_warm_start=True, hparams={**spec.hparams, RATE: 0.5})
     third = build(warm)
     assert trial_checkpoint.restore(third, warm) == 0
     assert int(third.trainer.global_step.numpy()) == 0
     for left, right in zip(first.trainer.model.weights, third.trainer.model.weights, strict=True):
+        np.testing.assert_array_equal(left, right)
+    optimizer = third.trainer.optimizer
+    assert int(optimizer.iterations.numpy()) == 3
+    assert float(optimizer.learning_rate.numpy()) == 0.5
+    others = [one.trainer.task.others["second"].variables for one in (first, third)]
+    for left, right in zip(*others, strict=True):
         np.testing.assert_array_equal(left, right)
     third.close()
 

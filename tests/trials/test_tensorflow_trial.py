@@ -10,7 +10,7 @@ def results(run_program):
     return run_program(pathlib.Path(__file__).parent / "graph_program.py", is_fresh=True)
 
 
-@pytest.mark.parametrize("name", ["split", "in_order", "generator"])
+@pytest.mark.parametrize("name", ["split", "in_order", "generator", "parts"])
 def test_a_training_in_two_processes_is_that_of_one_to_the_bit(results, name):
     outcome = results[name]
     assert outcome["total"] == 5
@@ -25,8 +25,9 @@ def test_random_numbers_differ_in_each_step_and_the_counter_counts_steps(results
     assert outcome["rates"] == pytest.approx([0.1 * 0.5 ** (step / 5) for step in range(3)])
 
 
-def test_a_warm_start_begins_to_count_anew(results):
-    assert results["split"]["warm_total"] == results["split"]["warm_counter"] == 0
+@pytest.mark.parametrize("name", ["split", "parts"])
+def test_a_warm_start_begins_to_count_anew(results, name):
+    assert results[name]["warm_total"] == results[name]["warm_counter"] == 0
 
 
 def test_a_checkpoint_has_variables_position_and_a_saved_model(results):

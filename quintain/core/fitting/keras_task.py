@@ -3,6 +3,7 @@
 import contextlib
 import contextvars
 import dataclasses
+import functools
 import pathlib
 import sys
 import tempfile
@@ -24,6 +25,7 @@ from quintain.core import (
 )
 from quintain.core import config_definitions as cfg
 from quintain.core.fitting import keras_data
+from quintain.core.saving import task_state
 from quintain.core.steps import former_steps
 from quintain.orbit import whole_files
 
@@ -341,6 +343,16 @@ def _build(model: keras.Model, spec: Any) -> None:
             ) from error
     if not model.optimizer.built:
         model.optimizer.build(model.trainable_variables)
+    if task_state.has_unbuilt_optimizers({"": model}):
+        _trace_step(model, spec)
+
+
+def _trace_step(model: keras.Model, spec: Any) -> None:
+    """Lets a step of the model's own make the variables of further optimizers; it never runs."""
+    run = functools.partial(tf.distribute.get_strategy().run, model.train_step)
+    # What is wrong with the step shows when it is to run, and better.
+    with contextlib.suppress(Exception):
+        tf.function(lambda batch: run(args=(batch,)), autograph=False).get_concrete_function(spec)
 
 
 def _build_zeros(spec: tf.TensorSpec) -> tf.Tensor:

@@ -63,17 +63,23 @@ def find_draws(graph: Any) -> list[str]:
         The kinds of operations, each with the line of the user's code that made it where known.
     """
     found: dict[str, None] = {}
-    graphs, seen = [graph], set()
-    while graphs:
-        current = graphs.pop()
-        if id(current) in seen:
-            continue
-        seen.add(id(current))
+    for current in list_graphs(graph):
         for operation in current.get_operations():
             if pipeline_inspection.draws_statefully(operation.type):
                 found.setdefault(f"{operation.type}{find_line(operation)}")
-        graphs += [function.graph for function in current._functions.values()]
     return list(found)
+
+
+def list_graphs(graph: Any) -> list[Any]:
+    """Returns a graph and those of all functions in it, each once."""
+    found: dict[int, Any] = {}
+    graphs = [graph]
+    while graphs:
+        current = graphs.pop()
+        if id(current) not in found:
+            found[id(current)] = current
+            graphs += [function.graph for function in current._functions.values()]
+    return list(found.values())
 
 
 def find_line(operation: Any) -> str:

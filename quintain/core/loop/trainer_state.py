@@ -25,6 +25,8 @@ from quintain.core.steps import model_metrics
 from quintain.optimization import ema, gradient_accumulation, norms, optimizer_wrapper
 
 COUNTED_ITEMS: Final = ("examples", "tokens")
+_MODEL: Final = "trained_model"
+"""Begin of the names in a checkpoint of what the model holds besides its own variables."""
 
 ListMetrics = Callable[[], Sequence[keras.metrics.Metric]]
 
@@ -250,6 +252,7 @@ class TrainerState:
         items = checkpoint_fit.model_items(self._model)
         if self._optimizer is not None:
             items["optimizer"] = self._optimizer
+        list_known = functools.partial(self._list_known, dict(items), list_metrics)
         if is_training:
             items["recovery"] = self.record.state
             items["host_random_state"] = per_worker(checkpoint_state.HostRandomState(), warns=True)
@@ -260,19 +263,16 @@ class TrainerState:
         return tf.train.Checkpoint(
             global_step=self.global_step,
             random_state=per_worker(checkpoint_state.RandomState(self._model)),
-            **task_state.checkpoint_items(
-                tasks, functools.partial(self._list_known, list_metrics), per_worker
-            ),
+            **task_state.checkpoint_items({_MODEL: self._model, **tasks}, list_known, per_worker),
             **items,
         )
 
-    def _list_known(self, list_metrics: ListMetrics) -> list[Any]:
-        """Returns the variables that are not a task's own, though it may hold them."""
-        generators = checkpoint_state.seed_generators(self._model)
+    def _list_known(self, items: Mapping[str, Any], list_metrics: ListMetrics) -> list[Any]:
+        """Returns the variables that are saved already, though a task or the model holds them."""
+        root = tf.train.Checkpoint(**items)
         return [
-            *self._model.variables,
-            *(generator.state for generator in generators),
-            *(() if self._optimizer is None else self._optimizer.variables),
+            *(one for one in tf.train.TrackableView(root).descendants() if _is_variable(one)),
+            *(one.state for one in checkpoint_state.seed_generators(self._model)),
             *(variable for metric in list_metrics() for variable in metric.variables),
         ]
 
@@ -280,6 +280,10 @@ class TrainerState:
         """Returns the steps that an interrupted loop had left, and what it has added up so far."""
         metrics = self._list_loop_metrics()
         return [self.loop_position, *(part for metric in metrics for part in metric.variables)]
+
+
+def _is_variable(value: Any) -> bool:
+    return isinstance(value, tf.Variable | keras.Variable)
 
 
 def _create_counter(name: str) -> tf.Variable:

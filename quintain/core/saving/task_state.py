@@ -53,9 +53,12 @@ class TaskVariables(tf.__internal__.tracking.Trackable):
         variables, _ = find(self._tasks, self._list_known())
         return variables
 
+    def list_variables(self) -> list[Any]:
+        """Returns the variables."""
+        return list(self._trackable_children().values())
+
     def _lookup_dependency(self, name: str, cached_dependencies: Any = None) -> Any:
-        del cached_dependencies
-        return self._trackable_children().get(name)
+        return (cached_dependencies or self._trackable_children()).get(name)
 
 
 class TaskRandomState(checkpoint_state.ArrayState):
@@ -131,12 +134,25 @@ def find(tasks: Mapping[str, Any], known: Iterable[Any]) -> tuple[dict[str, Any]
     return search.variables, search.random_states
 
 
+def has_unbuilt_optimizers(tasks: Mapping[str, Any]) -> bool:
+    """Returns whether tasks hold optimizers that get their variables in the first step.
+
+    Args:
+        tasks: The tasks by their names.
+    """
+    search = _Search(set())
+    for name, task in tasks.items():
+        search.visit(task, name)
+    return any(not optimizer.built for optimizer in search.optimizers)
+
+
 class _Search:
     """Looks for variables in Python objects, each of which is visited once."""
 
     def __init__(self, known: set[int]) -> None:
         self.variables: dict[str, Any] = {}
         self.random_states: dict[str, Any] = {}
+        self.optimizers: list[keras.optimizers.Optimizer] = []
         self._known = known
         self._seen: dict[int, Any] = {}
 
@@ -158,10 +174,8 @@ class _Search:
                 self._add(self.random_states, place, value.state)
             case tf.random.Generator():
                 self._add(self.random_states, place, value._state_var)
-            case keras.Layer():
-                self._visit_layer(value, place)
-            case keras.Metric() | keras.optimizers.Optimizer():
-                self._visit_all(value.variables, place)
+            case keras.Layer() | keras.Metric() | keras.optimizers.Optimizer():
+                self._visit_keras(value, place)
             case Mapping():
                 self._look_into(value, place)
             case list() | tuple() | collections.deque():
@@ -171,14 +185,18 @@ class _Search:
             case _ if hasattr(value, "__dict__") and _is_open(value):
                 self._look_into(vars(value), place)
 
-    def _visit_layer(self, layer: keras.Layer, place: str) -> None:
-        generators = checkpoint_state.seed_generators(layer)
+    def _visit_keras(self, part: Any, place: str) -> None:
+        """Notes what Keras tracks, and looks for what it does not, such as further optimizers."""
+        if isinstance(part, keras.optimizers.Optimizer):
+            self.optimizers.append(part)
+        generators = checkpoint_state.seed_generators(part) if isinstance(part, keras.Layer) else []
         for index, generator in enumerate(generators):
             self.visit(generator, f"{place}.seed_generators.{index}")
         states = {id(generator.state) for generator in generators}
         self._visit_all(
-            [variable for variable in layer.variables if id(variable) not in states], place
+            [variable for variable in part.variables if id(variable) not in states], place
         )
+        self._look_into(vars(part), place)
 
     def _visit_all(self, values: Iterable[Any], place: str) -> None:
         for index, value in enumerate(values):

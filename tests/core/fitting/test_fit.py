@@ -119,6 +119,43 @@ class OwnSteps(keras.Model):
         return {"loss": self.loss_tracker.result()}
 
 
+class TwoOptimizers(OwnSteps):
+    """Has a second optimizer in a list, and a third and a counter as attributes."""
+
+    def __init__(self):
+        super().__init__()
+        self.others = [keras.optimizers.Adam(0.01)]
+        self.third = keras.optimizers.SGD(0.01, momentum=0.9)
+        self.count = tf.Variable(1.0)
+        self.counts = {"all": tf.Variable(1.0)}
+
+    def train_step(self, data):
+        x, y = data
+        with tf.GradientTape(persistent=True) as tape:
+            loss = tf.reduce_mean(tf.square(y - self(x, training=True)))
+            loss *= self.count * self.counts["all"]
+        gradients = tape.gradient(loss, self.trainable_variables)
+        for optimizer in (self.optimizer, self.others[0], self.third):
+            optimizer.apply_gradients(zip(gradients, self.trainable_variables, strict=True))
+        self.count.assign_add(0.1)
+        self.counts["all"].assign_add(0.1)
+        return {"loss": loss}
+
+
+def build_two_optimizers():
+    keras.utils.set_random_seed(7)
+    model = TwoOptimizers()
+    model.compile(keras.optimizers.SGD(0.01))
+    return model
+
+
+@pytest.mark.slow
+def test_a_killed_run_of_a_model_with_further_optimizers_goes_on_to_the_bit(tmp_path, caplog):
+    check_exact(build_two_optimizers, (X, Y), tmp_path, batch_size=8)
+
+    assert "not an exact continuation" not in caplog.text
+
+
 def build_own_steps():
     keras.utils.set_random_seed(7)
     model = OwnSteps()

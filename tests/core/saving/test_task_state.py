@@ -29,6 +29,8 @@ class HoldingTask(tf.Module):
         self.me = self
         self.model = keras.Sequential([keras.layers.Input([2]), keras.layers.Dense(1)])
         self.teacher = keras.Sequential([keras.layers.Input([2]), keras.layers.Dense(1)])
+        self.teacher.temperature = [tf.Variable(6.0)]
+        self.teacher.second = {"optimizer": keras.optimizers.SGD(0.1)}
 
 
 def _checkpoint(task):
@@ -57,7 +59,8 @@ def test_everything_that_a_task_holds_is_found_but_its_model(task):
 
     assert set(variables) == {
         "weights.a/b", "weights.more.0", "plain.steps", "space.rate", "mean.0", "mean.1",
-        "teacher.0", "teacher.1",
+        "teacher.0", "teacher.1", "teacher.temperature.0",
+        "teacher.second.optimizer.0", "teacher.second.optimizer.1",
     }  # fmt: skip
     assert set(states) == {"seed", "others.0", "plain.generator", "dropout.seed_generators.0"}
 
@@ -76,6 +79,14 @@ def test_what_a_task_holds_goes_on_where_it_was(task, tmp_path):
     assert _draw(other) == expected
     assert [float(other.weights["a/b"]), int(other.plain.steps)] == [7.0, 8]
     np.testing.assert_array_equal(other.teacher.get_weights()[0], task.teacher.get_weights()[0])
+
+
+def test_an_optimizer_without_variables_is_found_in_a_model(task):
+    assert task_state.has_unbuilt_optimizers({"": task})
+
+    task.teacher.second["optimizer"].build(task.teacher.trainable_variables)
+
+    assert not task_state.has_unbuilt_optimizers({"": task})
 
 
 def test_a_checkpoint_without_it_is_restored_with_a_warning_that_names_it(task, tmp_path, caplog):
