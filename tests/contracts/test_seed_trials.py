@@ -159,14 +159,14 @@ def test_a_package_with_a_tensorflow_trial_and_no_entrypoint_runs(config, tmp_pa
     )
     output = run(config, directory)
     assert "Validated on 2 examples" in output
-    assert "The restored trial validates as before" in output
+    assert "The restored trial validates and trains as before" in output
 
 
 def test_one_file_with_a_tensorflow_trial_runs(config, tmp_path):
     directory = tmp_path / "single"
     directory.mkdir()
     (directory / "model_def.py").write_text(LOADERS + TRIAL)
-    assert "The restored trial validates as before" in run(config, directory)
+    assert "The restored trial validates and trains as before" in run(config, directory)
 
 
 def test_an_estimator_trial_runs_and_exports_both_serving_functions(config, tmp_path):
@@ -176,4 +176,4 @@ def test_an_estimator_trial_runs_and_exports_both_serving_functions(config, tmp_
     (directory / "model_def.py").write_text(ESTIMATOR)
     config.write_text(config.read_text().replace("metric: error", "metric: average_loss"))
     output = run(config, directory)
-    assert "The restored trial validates as before" in output
+    assert "The restored trial validates and trains as before" in output

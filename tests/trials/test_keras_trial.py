@@ -625,8 +625,11 @@ def test_local_test_runs_every_kind_of_workload(spec, tmp_path):
         "Trained",
         "Validated",
         "Saved",
+        "Trained",
+        "Trained",
         "Restoring",
         "Validated",
+        "Trained",
         "Trained",
         "The",
     ]
@@ -637,6 +640,33 @@ def test_local_test_runs_every_kind_of_workload(spec, tmp_path):
         "Trained on batches 5 to 9",
         "Validated on 8 examples",
     ]
+
+
+@pytest.mark.slow
+def test_local_test_compares_the_training_after_a_restore(spec, tmp_path):
+    (tmp_path / "counting_model.py").write_text(
+        "import keras, numpy as np\n"
+        "from quintain.trials import KerasTrial\n"
+        "class Counting(keras.Sequential):\n"
+        "    number = 0\n"
+        "    def train_step(self, data):\n"
+        "        self.number += 1  # A number of Python, which no checkpoint has.\n"
+        "        logs = super().train_step(data)\n"
+        "        return logs | {'loss': logs['loss'] * self.number}\n"
+        "class MyTrial(KerasTrial):\n"
+        "    def build_model(self):\n"
+        "        model = Counting([keras.layers.Input((4,)), keras.layers.Dense(1)])\n"
+        "        model.compile('sgd', loss='mse', run_eagerly=True)\n"
+        "        return model\n"
+        "    def build_training_data_loader(self):\n"
+        "        return np.ones((8, 4)), np.ones((8, 1))\n"
+        "    build_validation_data_loader = build_training_data_loader\n"
+    )
+    searcher = {"name": "single", "metric": "loss", "max_length": {"batches": 9}}
+    hyperparameters = {"global_batch_size": 4}
+    config = experiment_spec.parse({"searcher": searcher, "hyperparameters": hyperparameters})
+    with pytest.raises(errors.TrialError, match=r"Training metric 'loss' is .* without a restart"):
+        local.run_locally(config, tmp_path, test=True, tell=[].append)
 
 
 @pytest.mark.slow
