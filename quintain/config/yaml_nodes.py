@@ -114,7 +114,7 @@ class Checker:
         As YAML 1.1 has it, the mapping's own keys win, and then those of mappings that are named
         earlier. Each key keeps its place in the text.
         """
-        merged: list[Any] = []
+        merged: list[Any] | None = None
         own: dict[tuple[str, str], Any] = {}
         for key, value in node.value:
             name = self._read_name(key)
@@ -127,7 +127,7 @@ class Checker:
             own[name] = key, value
             if key.tag == MERGE:
                 merged = value.value if isinstance(value, yaml.SequenceNode) else [value]
-        if not merged:
+        if merged is None:
             return
         own = {name: pair for name, pair in own.items() if pair[0].tag != MERGE}
         taken: dict[tuple[str, str], Any] = {}

@@ -8,26 +8,8 @@ from quintain.client import home as home_lib
 from quintain.client import home_database
 from quintain.scheduler import slots as slots_lib
 
-_EARLY_PREFIXES: Final = (
-    "ABSL_",
-    "DNNL_",
-    "GLIBC_",
-    "GOMP_",
-    "INTEL_",
-    "KERAS_",
-    "KMP_",
-    "LD_",
-    "MALLOC_",
-    "MKL_",
-    "OMP_",
-    "ONEDNN_",
-    "OPENBLAS_",
-    "PROTOCOL_BUFFERS_",
-    "PYTHON",
-    "TF_",
-    "XLA_",
-)
 _LATE_NAMES: Final = frozenset({"TF_NUM_INTEROP_THREADS", "TF_CONFIG"})
+_DEVICE_NAMES: Final = frozenset({"CUDA_DEVICE_ORDER", "CUDA_VISIBLE_DEVICES"})
 
 NO_DEVICE: Final = "-1"
 """Value of `CUDA_VISIBLE_DEVICES` that hides all GPUs."""
@@ -70,23 +52,25 @@ def from_slots(slots: Sequence[slots_lib.Slot]) -> dict[str, str]:
     return variables
 
 
-def find_early(environment: Mapping[str, str], *, reads_all: bool = False) -> dict[str, str]:
-    """Returns the variables that must be set before TensorFlow is imported, or computes ahead.
+def find_early(environment: Mapping[str, str], *, reads_devices: bool = False) -> dict[str, str]:
+    """Returns the variables that must be set before a process of a trial starts.
+
+    Those are all that an experiment sets: Python and libraries read many of them (`TZ`, `TMPDIR`,
+    `LC_ALL`, `TF_...`) at their start, and keep what they have read. A warm process that is copied
+    is therefore one with these variables.
 
     Args:
-        environment: Variables to add to those of this process; equal ones are left out.
-        reads_all: Whether any variable may be read by what is imported, except for those that name
-            a trial, or its part of a job.
+        environment: Variables to add to those of this process; equal ones are left out, and so are
+            those that name a trial, or its part of a job, which are read when they are needed.
+        reads_devices: Whether what is imported may read which GPUs there are.
 
     Example:
-        >>> find_early({"TF_USE_LEGACY_KERAS": "1", "DATA_DIR": "/data"})
-        {'TF_USE_LEGACY_KERAS': '1'}
+        >>> find_early({"TZ": "America/St_Johns", "QUINTAIN_SLOTS": "1"})
+        {'TZ': 'America/St_Johns'}
     """
+    late = _LATE_NAMES if reads_devices else _LATE_NAMES | _DEVICE_NAMES
     return {
         name: value
         for name, value in sorted(environment.items())
-        if (reads_all or name.startswith(_EARLY_PREFIXES))
-        and not name.startswith("QUINTAIN_")
-        and name not in _LATE_NAMES
-        and os.environ.get(name) != value
+        if not name.startswith("QUINTAIN_") and name not in late and os.environ.get(name) != value
     }

@@ -333,7 +333,7 @@ class ProcessLauncher(launcher.Launcher):
     def _get_forker(self, model_dir: str, environment: Mapping[str, str]) -> starters.ForkStarter:
         wanted, has_libraries = preloads.find(self._preloaded, model_dir, environment)
         modules = tuple(name for name in wanted if name not in self._left_out)
-        early = launch_environment.find_early(environment, reads_all=has_libraries)
+        early = launch_environment.find_early(environment, reads_devices=has_libraries)
         key = (modules, tuple(early.items()))
         # The one that was used last is the last one.
         forker = self._forkers.pop(key, None) or starters.ForkStarter(modules, early)

@@ -1,6 +1,7 @@
 import enum
 import math
 import random
+import re
 
 import pytest
 import yaml

@@ -36,11 +36,14 @@ def test_no_slots_are_no_gpu():
         "TF_NUM_INTRAOP_THREADS",
         "ONEDNN_MAX_CPU_ISA",
         "DNNL_VERBOSE",
+        "TZ",
+        "TMPDIR",
+        "DATA_DIR",
     ],
 )
 def test_what_is_read_once_is_early_unless_it_is_set_so_already(name, monkeypatch):
     monkeypatch.delenv(name, raising=False)
-    assert launch_environment.find_early({name: "1", "DATA": "1"}) == {name: "1"}
+    assert launch_environment.find_early({name: "1", "QUINTAIN_SLOTS": "1"}) == {name: "1"}
     monkeypatch.setenv(name, "1")
     assert launch_environment.find_early({name: "1"}) == {}
     assert launch_environment.find_early({name: "2"}) == {name: "2"}

@@ -1,7 +1,9 @@
 """`quintain experiment create`: creates an experiment, runs it and follows it."""
 
 import contextlib
+import os
 import pathlib
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -223,7 +225,22 @@ def _run_locally(
 ) -> None:
     from quintain.cli import tensorflow_import
 
+    _set_variables(file)
     tensorflow_import.import_quietly()
     from quintain.trials import local
 
     local.run_locally(file.config, model_dir, test=is_test)
+
+
+def _set_variables(file: experiment_file.ExperimentFile) -> None:
+    """Starts this command anew with the variables of the experiment, if it lacks any of them.
+
+    Python and libraries read many variables, such as `TZ` and `TMPDIR`, only when they start.
+    """
+    variables = file.config.environment.as_mapping(has_gpu=False)
+    if all(os.environ.get(name) == value for name, value in variables.items()):
+        return
+    command = [sys.executable, "-m", "quintain.cli.main", *sys.argv[1:]]
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execve(sys.executable, command, {**os.environ, **variables})

@@ -1,4 +1,6 @@
 import json
+import os
+import sys
 import types
 from unittest import mock
 
@@ -6,7 +8,7 @@ import pytest
 
 from quintain import errors
 from quintain.cli.experiment import create, model_check
-from quintain.records import experiment_spec
+from quintain.records import experiment_sections, experiment_spec
 from quintain.scheduler import process_launcher
 
 CONFIG = """
@@ -160,3 +162,30 @@ def test_what_trials_will_not_have_is_told_before_the_start(tmp_path, capsys):
 
     stderr = capsys.readouterr().err
     assert "do not have what is ignored: 0.bin, 1.bin, 2.bin, 3.bin, 4.bin and 2 more." in stderr
+
+
+@pytest.mark.parametrize("is_set", [False, True])
+def test_local_starts_anew_with_the_variables_of_the_experiment(is_set, monkeypatch):
+    started = []
+    monkeypatch.setattr(os, "execve", lambda *arguments: started.append(arguments))
+    monkeypatch.setattr(sys, "argv", ["quintain", "experiment", "create", "a.yaml", "--local"])
+    if is_set:
+        monkeypatch.setenv("TZ", "America/St_Johns")
+    section = experiment_sections.EnvironmentConfig(environment_variables=["TZ=America/St_Johns"])
+    file = types.SimpleNamespace(config=types.SimpleNamespace(environment=section))
+
+    create._set_variables(file)
+
+    if is_set:
+        assert started == []
+    else:
+        ((_, command, environment),) = started
+        assert command[1:] == [
+            "-m",
+            "quintain.cli.main",
+            "experiment",
+            "create",
+            "a.yaml",
+            "--local",
+        ]
+        assert environment["TZ"] == "America/St_Johns"
