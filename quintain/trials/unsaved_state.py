@@ -29,6 +29,7 @@ def refuse(graph: Any, saved: Iterable[Any], owner: str) -> None:
         TrialError: Naming the lines of the user's code that change something else.
     """
     handles = {id(part.handle) for part in checkpoint_state.local_parts(list(saved))}
+    handles |= set(map(id, _list_tokens()))
     unsaved = [
         (inside, outside)
         for outside, inside in graph.captures
@@ -51,6 +52,17 @@ def refuse(graph: Any, saved: Iterable[Any], owner: str) -> None:
             owner,
             _join([_describe(*pair) for pair in unsaved]),
         )
+
+
+def _list_tokens() -> Iterator[Any]:
+    """Yields the handles by which TensorFlow orders messages between processes; they hold nothing.
+
+    Workaround for TensorFlow 2.21, whose launchers of collectives do not offer them.
+    """
+    extended = tf.distribute.get_strategy().extended
+    for name in ("_cross_device_ops", "_host_cross_device_ops"):
+        for launcher in getattr(getattr(extended, name, None), "_launchers", ()):
+            yield launcher._get_ordering_token()
 
 
 def _shapes(handle: Any) -> Any:
