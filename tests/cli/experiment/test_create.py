@@ -168,7 +168,7 @@ def test_what_trials_will_not_have_is_told_before_the_start(tmp_path, capsys):
 def test_local_starts_anew_with_the_variables_of_the_experiment(is_set, monkeypatch):
     started = []
     monkeypatch.setattr(os, "execve", lambda *arguments: started.append(arguments))
-    monkeypatch.setattr(sys, "argv", ["quintain", "experiment", "create", "a.yaml", "--local"])
+    monkeypatch.setattr(sys, "argv", ["quintain", "a.yaml", "--local"])
     if is_set:
         monkeypatch.setenv("TZ", "America/St_Johns")
     section = experiment_sections.EnvironmentConfig(environment_variables=["TZ=America/St_Johns"])
