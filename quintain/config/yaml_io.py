@@ -1,5 +1,7 @@
 """YAML with the scalars of YAML 1.2: `1e-3` is a number, `no` is a string, a date is a string.
 
+Merge keys are those of YAML 1.1: `{<<: *name, key: value}` takes over the keys of `*name`.
+
 PyYAML reads YAML 1.1; loader and dumper here are classes of their own, so that nothing changes for
 other users of PyYAML in the same process. Only plain data is read and written: no dates, no sets,
 no bytes, no objects.
@@ -62,6 +64,7 @@ for _tag, _pattern, _first in yaml_nodes.RESOLVERS:
     _Loader.add_implicit_resolver(_tag, re.compile(f"^(?:{_pattern})$"), list(_first))
     # The dumper keeps the resolvers of YAML 1.1 and quotes by both.
     _Dumper.add_implicit_resolver(_tag, re.compile(f"^(?:{_pattern})$"), list(_first))
+_Loader.add_implicit_resolver(yaml_nodes.MERGE, re.compile("^<<$"), ["<"])
 _PythonLoader.add_implicit_resolver(f"{yaml_nodes.CORE}null", re.compile("^None$"), ["N"])
 # Booleans of YAML 1.1 that PyYAML itself does not know.
 _Dumper.add_implicit_resolver(f"{yaml_nodes.CORE}bool", re.compile("^[yYnN]$"), list("yYnN"))

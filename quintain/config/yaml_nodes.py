@@ -1,4 +1,4 @@
-"""YAML as a graph of nodes: where its keys stand, and that it is plain data.
+"""YAML as a graph of nodes: where its keys stand, merge keys, and that it is plain data.
 
 A mistake is shown with its line and a caret below it.
 """
@@ -15,6 +15,9 @@ from quintain.config import yaml_limits
 CORE: Final = "tag:yaml.org,2002:"
 TUPLE: Final = f"{CORE}python/tuple"
 """Tag that the reference writes before a list that was a tuple."""
+
+MERGE: Final = f"{CORE}merge"
+"""Tag of the key `<<` of YAML 1.1, which takes over the keys of other mappings."""
 
 _COLLECTION_TAGS: Final = (f"{CORE}map", f"{CORE}seq", f"{CORE}str")
 RESOLVERS: Final = (
@@ -62,7 +65,7 @@ class YamlError(errors.ConfigError):
 
 
 class Checker:
-    """Walks a node graph: notes the lines of keys, refuses what is not plain data."""
+    """Walks a node graph: notes the lines of keys, merges mappings, refuses all but plain data."""
 
     def __init__(self, text: str, source: str) -> None:
         self._text = text
@@ -99,36 +102,67 @@ class Checker:
         self._open.discard(id(node))
 
     def _visit_mapping(self, node: Any, path: str) -> None:
-        seen: dict[tuple[str, str], int] = {}
+        self._merge(node)
         for key, value in node.value:
-            if not isinstance(key, yaml.ScalarNode):
-                self._fail(key, "a name must be a word; put it in quotes if it contains brackets")
-            self._check_tag(key)
-            if len(key.value) > yaml_limits.MAX_NAME_LENGTH:
-                self._fail(
-                    key,
-                    f"a name has {len(key.value):,} characters, expected at most "
-                    f"{yaml_limits.MAX_NAME_LENGTH}",
-                )
-            line = key.start_mark.line + 1
-            # `null` and `Null` are one key, `a` and `A` are two.
-            is_text = key.tag == f"{CORE}str"
-            name = (key.tag, key.value if is_text else key.value.lower())
-            if name in seen:
-                self._fail(
-                    key,
-                    f"{errors.show(key.value)} is given twice, first in line "
-                    f"{seen[name]}; remove one",
-                )
-            seen[name] = line
             here = f"{path}.{key.value}" if path else str(key.value)
-            self._lines[here] = line
+            self._lines[here] = key.start_mark.line + 1
             self._visit(value, here)
+
+    def _merge(self, node: Any) -> None:
+        """Replaces the merge key of a mapping by the keys of the mappings that it names.
+
+        As YAML 1.1 has it, the mapping's own keys win, and then those of mappings that are named
+        earlier. Each key keeps its place in the text.
+        """
+        merged: list[Any] | None = None
+        own: dict[tuple[str, str], Any] = {}
+        for key, value in node.value:
+            name = self._read_name(key)
+            if name in own:
+                line = own[name][0].start_mark.line + 1
+                self._fail(
+                    key,
+                    f"{errors.show(key.value)} is given twice, first in line {line}; remove one",
+                )
+            own[name] = key, value
+            if key.tag == MERGE:
+                merged = value.value if isinstance(value, yaml.SequenceNode) else [value]
+        if merged is None:
+            return
+        own = {name: pair for name, pair in own.items() if pair[0].tag != MERGE}
+        taken: dict[tuple[str, str], Any] = {}
+        for source in merged:
+            if not isinstance(source, yaml.MappingNode):
+                self._fail(source, "`<<` takes an alias of a mapping, `*name`, or a list of them")
+            if id(source) in self._open:
+                self._fail(source, "an alias refers to what contains it; write the value out")
+            self._open.add(id(source))
+            self._merge(source)
+            self._open.discard(id(source))
+            for key, value in source.value:
+                taken.setdefault(self._read_name(key), (key, value))
+        node.value = list({**taken, **own}.values())
+
+    def _read_name(self, key: Any) -> tuple[str, str]:
+        """Returns what tells a key from others: `null` and `Null` are one, `a` and `A` are two."""
+        if not isinstance(key, yaml.ScalarNode):
+            self._fail(key, "a name must be a word; put it in quotes if it contains brackets")
+        if key.tag != MERGE:
+            self._check_tag(key)
+        if len(key.value) > yaml_limits.MAX_NAME_LENGTH:
+            self._fail(
+                key,
+                f"a name has {len(key.value):,} characters, expected at most "
+                f"{yaml_limits.MAX_NAME_LENGTH}",
+            )
+        return key.tag, key.value if key.tag == f"{CORE}str" else key.value.lower()
 
     def _check_tag(self, node: Any) -> None:
         """Refuses tags such as `!!set`, and `!!int` before what is no integer."""
         if node.tag == TUPLE and isinstance(node, yaml.SequenceNode):
             node.tag = f"{CORE}seq"
+        if node.tag == MERGE and isinstance(node, yaml.ScalarNode):
+            node.tag = f"{CORE}str"  # It merges as a key only.
         pattern = next((pattern for tag, pattern, _ in RESOLVERS if tag == node.tag), None)
         if pattern is None and node.tag not in _COLLECTION_TAGS:
             shown = node.tag.replace(CORE, "!!")

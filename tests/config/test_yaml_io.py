@@ -1,6 +1,7 @@
 import enum
 import math
 import random
+import re
 
 import pytest
 import yaml
@@ -152,6 +153,50 @@ def test_an_error_at_the_end_points_behind_the_last_line():
 
 def test_equal_words_of_different_kinds_are_different_keys():
     assert yaml_io.load_text("1: a\n'1': b\n") == {1: "a", "1": "b"}
+
+
+def test_merge_keys_take_over_keys_and_own_ones_win_as_in_yaml_1_1(tmp_path):
+    text = """
+a: &a {x: 1, y: 2}
+b: &b {<<: *a, y: 3, z: {w: 4}}
+c:
+  y: 5
+  <<: [*b, {<<: {x: 6, v: 7}, u: 8}]
+d: {'<<': <<, other: [<<]}
+e: {<<: [], f: 1}
+"""
+    (tmp_path / "a.yaml").write_text(text)
+    content, lines = yaml_io.load_file_with_lines(str(tmp_path / "a.yaml"))
+    assert content == yaml_io.load_text(text)
+    assert content["b"] == {"x": 1, "y": 3, "z": {"w": 4}}
+    assert content["c"] == {"x": 1, "y": 5, "z": {"w": 4}, "v": 7, "u": 8}
+    assert content["d"] == {"<<": "<<", "other": ["<<"]}
+    assert content["e"] == {"f": 1}
+    merged = {name: content[name] for name in "abce"}
+    assert merged == yaml.safe_load(text[: text.index("d:")] + text[text.index("e:") :])
+    places = {"b.x": 2, "b.y": 3, "c.y": 5, "c.z.w": 3, "c.u": 6}
+    assert {path: lines[path] for path in places} == places
+    assert not [path for path in lines if "<<" in path and path != "d.<<"]
+    assert yaml_io.load_text(yaml_io.dump(content)) == content
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: {<<: 1}", "1:9: `<<` takes an alias of a mapping"),
+        ("a: {<<: [1]}", "1:10: `<<` takes an alias of a mapping"),
+        ("a: {<<: }", "`<<` takes an alias of a mapping"),
+        ("a: {<<: {b: 1}, <<: {c: 1}}", "'<<' is given twice, first in line 1"),
+        ("a: &a {b: {<<: *a}}", "an alias refers to what contains it"),
+        ("a: &a {<<: *a}", "an alias refers to what contains it"),
+        ("a: &a {<<: {<<: *a}}", "an alias refers to what contains it"),
+        ("a: {<<: {b: 1, b: 2}}", "'b' is given twice"),
+        ("a: {<<: {[1]: 1}}", "a name must be a word"),
+    ],
+)
+def test_what_can_not_be_merged_is_refused_with_its_place(text, message):
+    with pytest.raises(errors.ConfigError, match=re.escape(message)):
+        yaml_io.load_text(text)
 
 
 def test_aliases_may_be_used_but_not_multiply():
