@@ -1,4 +1,4 @@
-"""Variables of trial processes: those that follow from slots, and those that are read early."""
+"""Variables of trial processes: those that follow from slots, and those that are set early."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -6,28 +6,11 @@ from typing import Final
 
 from quintain.client import home as home_lib
 from quintain.client import home_database
+from quintain.records import experiment_sections
 from quintain.scheduler import slots as slots_lib
 
-_EARLY_PREFIXES: Final = (
-    "ABSL_",
-    "DNNL_",
-    "GLIBC_",
-    "GOMP_",
-    "INTEL_",
-    "KERAS_",
-    "KMP_",
-    "LD_",
-    "MALLOC_",
-    "MKL_",
-    "OMP_",
-    "ONEDNN_",
-    "OPENBLAS_",
-    "PROTOCOL_BUFFERS_",
-    "PYTHON",
-    "TF_",
-    "XLA_",
-)
 _LATE_NAMES: Final = frozenset({"TF_NUM_INTEROP_THREADS", "TF_CONFIG"})
+"""Variables that are known to be read no earlier than a trial computes."""
 
 NO_DEVICE: Final = "-1"
 """Value of `CUDA_VISIBLE_DEVICES` that hides all GPUs."""
@@ -41,6 +24,15 @@ def of_children() -> dict[str, str]:
     environment = dict(os.environ)
     home_database.hide(environment, home_lib.find_home().path)
     return environment
+
+
+def of_experiment(config: experiment_sections.EnvironmentConfig) -> dict[str, str]:
+    """Returns the variables that an experiment sets for what runs on this machine's slots."""
+    has_kinds = isinstance(config.environment_variables, Mapping)
+    has_gpu = has_kinds and any(
+        slot.kind is slots_lib.SlotKind.GPU for slot in slots_lib.find_slots()
+    )
+    return config.as_mapping(has_gpu=has_gpu)
 
 
 def from_slots(slots: Sequence[slots_lib.Slot]) -> dict[str, str]:
@@ -70,23 +62,24 @@ def from_slots(slots: Sequence[slots_lib.Slot]) -> dict[str, str]:
     return variables
 
 
-def find_early(environment: Mapping[str, str], *, reads_all: bool = False) -> dict[str, str]:
-    """Returns the variables that must be set before TensorFlow is imported, or computes ahead.
+def find_early(environment: Mapping[str, str]) -> dict[str, str]:
+    """Returns the variables that must be set before an interpreter starts.
+
+    Any variable may be: Python, the C library and what is imported read some at their start, and
+    keep them (`TZ`, `TMPDIR`, `PYTHONPATH`, `LD_PRELOAD`, `TF_XLA_FLAGS`). There is no list of all.
 
     Args:
-        environment: Variables to add to those of this process; equal ones are left out.
-        reads_all: Whether any variable may be read by what is imported, except for those that name
-            a trial, or its part of a job.
+        environment: Variables to add to those of this process; equal ones are left out, as are
+            those that name a trial, or its part of a job.
 
     Example:
-        >>> find_early({"TF_USE_LEGACY_KERAS": "1", "DATA_DIR": "/data"})
-        {'TF_USE_LEGACY_KERAS': '1'}
+        >>> find_early({"TZ": "UTC0", "QUINTAIN_TRIAL_ID": "7", "TF_CONFIG": "{}"})
+        {'TZ': 'UTC0'}
     """
     return {
         name: value
         for name, value in sorted(environment.items())
-        if (reads_all or name.startswith(_EARLY_PREFIXES))
-        and not name.startswith("QUINTAIN_")
+        if not name.startswith("QUINTAIN_")
         and name not in _LATE_NAMES
         and os.environ.get(name) != value
     }
