@@ -78,7 +78,7 @@ class Commands:
         Raises:
             ConfigError: Listing all that is wrong.
         """
-        config = self.read_config(config_text, overrides, source=source)
+        config = self.read_config(config_text, overrides, source, None)
         return new_experiments.create(
             self._core,
             config,
@@ -109,7 +109,7 @@ class Commands:
         source = f"experiment {experiment_id}"
         return new_experiments.create(
             self._core,
-            self.read_config(config_text, overrides, source=source, parent_id=experiment_id),
+            self.read_config(config_text, overrides, source, experiment_id),
             owner.original_config if config_text is None else config_text,
             pathlib.Path(owner.model_dir),
             parent_id=experiment_id,
@@ -117,12 +117,7 @@ class Commands:
         )
 
     def read_config(
-        self,
-        config_text: str | None,
-        overrides: Sequence[str] = (),
-        *,
-        source: str = "config",
-        parent_id: int | None = None,
+        self, config_text: str | None, overrides: Sequence[str], source: str, parent_id: int | None
     ) -> experiment_spec.ExperimentSpec:
         """Reads the config that a new experiment would have.
 
@@ -130,7 +125,10 @@ class Commands:
             config_text: The config, as YAML; that of the parent if None.
             overrides: `path=value` each; they win over the config.
             source: Name of the config, for messages.
-            parent_id: Experiment whose code it would have.
+            parent_id: Experiment whose code it would have, or None.
+
+        Raises:
+            ConfigError: Listing all that is wrong.
         """
         former = "{}" if parent_id is None else self._record(parent_id).original_config
         if config_text is None:
