@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from quintain import reference_names
+from quintain.reference import reference_names
 
 
 def attach(

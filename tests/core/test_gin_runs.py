@@ -7,7 +7,7 @@ import pytest
 
 from quintain import errors, orbit
 from quintain.config import gin_io
-from quintain.core import experiment_parser, experiment_runner, train_lib
+from quintain.run import experiment_parser, experiment_runner, train_lib
 
 
 @pytest.fixture(autouse=True)

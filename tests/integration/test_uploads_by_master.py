@@ -11,9 +11,9 @@ import time
 
 import pytest
 
-from quintain import held_ports
-from quintain.client import home as home_lib
-from quintain.client import token_files
+from quintain.client.home import home as home_lib
+from quintain.client.home import token_files
+from quintain.process import held_ports
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import homes

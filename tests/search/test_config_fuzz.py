@@ -17,8 +17,9 @@ import pytest
 from quintain import errors
 from quintain.cli.experiment import file as experiment_file
 from quintain.config import yaml_io
-from quintain.records import codec, experiment_schema, experiment_spec
-from quintain.scheduler import new_experiments
+from quintain.master import new_experiments
+from quintain.records.config import experiment_schema, experiment_spec
+from quintain.records.rows import codec
 from quintain.search import hyperparameters, search_factory, simulate
 from quintain.search import space as space_lib
 from quintain.testing import config_mutations

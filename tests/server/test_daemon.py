@@ -14,11 +14,14 @@ import time
 import pytest
 
 from quintain import errors
-from quintain.client import home as home_lib
 from quintain.client import master_client
-from quintain.records import experiment, master_status, process_identity, states
-from quintain.scheduler import slots
-from quintain.server import daemon, http_server
+from quintain.client.home import home as home_lib
+from quintain.master.placing import slots
+from quintain.records import process_identity
+from quintain.records.rows import experiment, states
+from quintain.records.views import master_status
+from quintain.server import daemon
+from quintain.server.http import http_server
 from quintain.store import store as store_lib
 
 

@@ -11,8 +11,9 @@ import sqlalchemy as sa
 
 from quintain import errors
 from quintain import store as stores
-from quintain.records import curve, run
-from quintain.store import schema, sqlite_file, sqlite_waits
+from quintain.records.rows import curve, run
+from quintain.store import schema
+from quintain.store.sqlite import sqlite_file, sqlite_waits
 from quintain.testing import store_case, store_suite
 
 
