@@ -13,7 +13,7 @@ _PARTS = ("client", "cluster", "records", "scheduler", "server", "storage", "sto
 _MAY_LIST = {
     "client/home/home.py": "lists the names of its own logs, and passes over one that is gone",
     "client/provenance.py": "passes over directories that can't be listed",
-    "cluster/agents/agent_directory.py": "reads its own notes of launches, tells of unreadable ones",
+    "cluster/agents/agent_directory.py": "reads its own notes of launches, names damaged ones",
     "cluster/ray/ray_directories.py": "passes over what can't be listed",
     "records/config/source_folders.py": "reads the user's code, at one go",
     "records/config/source_imports.py": "reads the user's code, at one go",
