@@ -134,15 +134,15 @@ def find(tasks: Mapping[str, Any], known: Iterable[Any]) -> tuple[dict[str, Any]
     return search.variables, search.random_states
 
 
-def has_unbuilt_optimizers(tasks: Mapping[str, Any]) -> bool:
-    """Returns whether tasks hold optimizers that get their variables in the first step.
+def has_unbuilt_optimizers(holders: Iterable[Any]) -> bool:
+    """Returns whether objects hold optimizers that get their variables in the first step.
 
     Args:
-        tasks: The tasks by their names.
+        holders: The objects, such as tasks and models.
     """
     search = _Search(set())
-    for name, task in tasks.items():
-        search.visit(task, name)
+    for holder in holders:
+        search.visit(holder, "")
     return any(not optimizer.built for optimizer in search.optimizers)
 
 

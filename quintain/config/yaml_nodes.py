@@ -65,7 +65,7 @@ class YamlError(errors.ConfigError):
 
 
 class Checker:
-    """Walks a node graph: notes lines of keys, merges mappings, refuses what is no plain data."""
+    """Walks a node graph: notes the lines of keys, merges mappings, refuses all but plain data."""
 
     def __init__(self, text: str, source: str) -> None:
         self._text = text

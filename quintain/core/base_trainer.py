@@ -15,7 +15,7 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain import errors, orbit
-from quintain.checkpoints import best_checkpoint, task_state
+from quintain.checkpoints import best_checkpoint
 from quintain.config import gin_io
 from quintain.core import base_task
 from quintain.core.loop import (
@@ -118,8 +118,11 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
         self._state.follow(
             self._model, self._optimizer, is_built=self._model.built, is_training=train
         )
-        if train and task_state.has_unbuilt_optimizers({"model": self._model, "task": self._task}):
-            self._trace_step()
+        if train and self._async is None:
+            parts = self._task, self._model
+            step = own_code.without_autograph(self._train_on, *parts, self._train_metrics, [self])
+            spec = getattr(self._train_dataset, "element_spec", None)
+            trainer_setup.build_optimizers(parts, step, spec)
         self._checkpoint = self._create_checkpoint(train)
 
     @property
@@ -279,21 +282,10 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
     @property
     @override
     def traced_train_step(self) -> Callable[[Any], Any]:
-        return self._without_autograph(self.train_step)
-
-    def _without_autograph(self, step: Callable[[Any], Any]) -> Callable[[Any], Any]:
         parts = self._task, self._model, self._train_metrics
         callers = [self, *optimizer_wrapper.list_nested(self._optimizer)]
         callers += [self._task] if self._privacy.is_private else []  # XLA compiles its methods.
-        return own_code.without_autograph(step, *parts, callers)
-
-    def _trace_step(self) -> None:
-        """Lets a step make the variables of further optimizers, to be restored; it never runs."""
-        spec = getattr(self._train_dataset, "element_spec", None)
-        if spec is not None and self._async is None:
-            # What is wrong with the step shows when it is to run, and better.
-            with contextlib.suppress(Exception):
-                tf.function(self._without_autograph(self._train_on)).get_concrete_function(spec)
+        return own_code.without_autograph(self.train_step, *parts, callers)
 
     @override
     def take_train_elements(self, take_fn: Callable[[], Any]) -> Any:
@@ -438,11 +430,8 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
         elif self._async is not None and isinstance(dataset, tf.data.Dataset):
             dataset = self.distribute_dataset(dataset)
         self._privacy.log_start(dataset)
-        orbit.StandardTrainer.__init__(
-            self,
-            dataset,
-            trainer_setup.train_options(self._config.trainer, self._config.runtime),
-        )
+        options = trainer_setup.train_options(self._config.trainer, self._config.runtime)
+        orbit.StandardTrainer.__init__(self, dataset, options)
 
     def _prepare_evaluation(self, dataset: dataset_distribution.Dataset | None) -> None:
         self._build_from_batch(self._config.task.validation_data, dataset)
@@ -451,11 +440,8 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
         )
         if dataset is None:
             dataset = self._build_dataset(self._config.task.validation_data, is_evaluation=True)
-        orbit.StandardEvaluator.__init__(
-            self,
-            dataset,
-            trainer_setup.eval_options(self._config.trainer, self._config.runtime),
-        )
+        options = trainer_setup.eval_options(self._config.trainer, self._config.runtime)
+        orbit.StandardEvaluator.__init__(self, dataset, options)
 
     def _build_from_batch(
         self, params: cfg.DataConfig, dataset: dataset_distribution.Dataset | None

@@ -82,11 +82,11 @@ def test_what_a_task_holds_goes_on_where_it_was(task, tmp_path):
 
 
 def test_an_optimizer_without_variables_is_found_in_a_model(task):
-    assert task_state.has_unbuilt_optimizers({"": task})
+    assert task_state.has_unbuilt_optimizers([task])
 
     task.teacher.second["optimizer"].build(task.teacher.trainable_variables)
 
-    assert not task_state.has_unbuilt_optimizers({"": task})
+    assert not task_state.has_unbuilt_optimizers([task])
 
 
 def test_a_checkpoint_without_it_is_restored_with_a_warning_that_names_it(task, tmp_path, caplog):

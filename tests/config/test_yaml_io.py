@@ -174,13 +174,8 @@ e: {<<: [], f: 1}
     assert content["e"] == {"f": 1}
     merged = {name: content[name] for name in "abce"}
     assert merged == yaml.safe_load(text[: text.index("d:")] + text[text.index("e:") :])
-    assert (lines["b.x"], lines["b.y"], lines["c.y"], lines["c.z.w"], lines["c.u"]) == (
-        2,
-        3,
-        5,
-        3,
-        6,
-    )
+    places = {"b.x": 2, "b.y": 3, "c.y": 5, "c.z.w": 3, "c.u": 6}
+    assert {path: lines[path] for path in places} == places
     assert not [path for path in lines if "<<" in path and path != "d.<<"]
     assert yaml_io.load_text(yaml_io.dump(content)) == content
 

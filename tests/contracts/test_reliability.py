@@ -20,7 +20,7 @@ def test_the_test_of_a_promise_is_there(path, name):
 
 def test_every_promise_names_a_test():
     rows = re.findall(
-        r"^\|(?! promise |---)(.*)\|$", (ROOT / "docs/reliability.md").read_text(), re.M
+        r"^\|(?! promise | code |---)(.*)\|$", (ROOT / "docs/reliability.md").read_text(), re.M
     )
 
     assert len(rows) > 40

@@ -52,7 +52,7 @@ class Harness:
                 trial_id=7,
                 experiment_id=1,
                 slots=(slots.Slot(0, num_threads=1),) if own_slots is None else own_slots,
-                environment={"TINY": what, **(variables or {})},
+                environment={"QUINTAIN_TINY": what, **(variables or {})},
                 scratch_dir=str(self.scratch_dir),
             )
         )

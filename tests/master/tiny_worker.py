@@ -1,4 +1,4 @@
-"""A trial process without TensorFlow, which does what `TINY` in its environment says."""
+"""A trial process without TensorFlow, which does what `QUINTAIN_TINY` in its environment says."""
 
 import gc
 import os
@@ -11,7 +11,7 @@ import time
 
 def main():
     """Does it, and returns the exit code."""
-    what = os.environ.get("TINY", "")
+    what = os.environ.get("QUINTAIN_TINY", "")
     print("what", what)
     if what == "write":
         os.write(1, b"from C, ")
@@ -73,7 +73,18 @@ def show_many():
     print("\n".join(f"line {number}" for number in range(300)))
 
 
-SHOWN = {"descriptors": show_descriptors, "garbage": show_garbage, "many": show_many}
+def show_early():
+    """Tells what Python has read when it started."""
+    print(time.tzname)
+    print(time.strftime("%H:%M", time.localtime(0)), sys.flags.hash_randomization)
+
+
+SHOWN = {
+    "descriptors": show_descriptors,
+    "garbage": show_garbage,
+    "many": show_many,
+    "early": show_early,
+}
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -16,7 +16,7 @@ from quintain.cli.experiment import model_check, sent_code
 from quintain.cli.lazy_group import FlagCommand
 from quintain.client import provenance
 from quintain.client.home import home as home_lib
-from quintain.master.processes import process_launcher
+from quintain.master.processes import launch_environment, process_launcher
 from quintain.records.config import experiment_spec
 from quintain.records.rows import experiment as experiment_lib
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from quintain.cli.experiment import foreground
 
 _NUM_NAMES = 5
+_BEGUN_ANEW = "QUINTAIN_BEGUN_ANEW"
+"""Variable of a command that has begun itself anew; Python itself may change what it set then."""
 
 
 @click.command(cls=FlagCommand)
@@ -84,13 +86,16 @@ def create(
     if test and not local:
         raise click.UsageError("--test: got without --local, expected both.")
     if local:
-        file = _load(config_file, assignments, template)
+        file = experiment_file.load(config_file, assignments, template)
+        _set_variables(file.config)
+        _tell_unused(file)
         _run_locally(file, _find_model_dir(file, model_dir), is_test=test)
         return
     follows = follow and not (paused or detach)
     starts_trials = follows and home_lib.find_master(home_lib.find_home()) is None
     with _open_launcher(model_dir or "", is_warm=check or starts_trials) as launcher:
-        file = _load(config_file, assignments, template)
+        file = experiment_file.load(config_file, assignments, template)
+        _tell_unused(file)
         directory = _find_model_dir(file, model_dir)
         if directory is not None:
             _check_files(file, directory)
@@ -147,17 +152,28 @@ def _open_launcher(model_dir: str, *, is_warm: bool) -> Iterator[process_launche
         launcher.close(kill=False)
 
 
-def _load(
-    config_file: str, assignments: tuple[str, ...], template: str | None
-) -> experiment_file.ExperimentFile:
-    file = experiment_file.load(config_file, assignments, template)
+def _tell_unused(file: experiment_file.ExperimentFile) -> None:
     if file.unused_fields:
         click.echo(
             "Without effect, as trials are processes of this machine and no containers: "
             f"{', '.join(file.unused_fields)}.",
             err=True,
         )
-    return file
+
+
+def _set_variables(config: experiment_spec.ExperimentSpec) -> None:
+    """Sets the variables of an experiment, for which this command is begun anew.
+
+    Python and its libraries read some of them before they come to this.
+    """
+    variables = launch_environment.of_experiment(config.environment)
+    is_anew = os.environ.pop(_BEGUN_ANEW, None) is not None
+    if launch_environment.find_early(variables) and not is_anew:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        environment = {**os.environ, **variables, _BEGUN_ANEW: "1"}
+        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)
+    os.environ.update(variables)
 
 
 def _find_model_dir(
@@ -225,22 +241,7 @@ def _run_locally(
 ) -> None:
     from quintain.cli import tensorflow_import
 
-    _set_variables(file)
     tensorflow_import.import_quietly()
     from quintain.trials.process import local
 
     local.run_locally(file.config, model_dir, test=is_test)
-
-
-def _set_variables(file: experiment_file.ExperimentFile) -> None:
-    """Starts this command anew with the variables of the experiment, if it lacks any of them.
-
-    Python and libraries read many variables, such as `TZ` and `TMPDIR`, only when they start.
-    """
-    variables = file.config.environment.as_mapping(has_gpu=False)
-    if all(os.environ.get(name) == value for name, value in variables.items()):
-        return
-    command = [sys.executable, "-m", "quintain.cli.main", *sys.argv[1:]]
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os.execve(sys.executable, command, {**os.environ, **variables})

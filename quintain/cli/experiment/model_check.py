@@ -10,7 +10,12 @@ from typing import Any, Final
 
 from quintain import errors
 from quintain.cli.experiment import file as experiment_file
-from quintain.master.processes import process_files, process_launcher, supervisor
+from quintain.master.processes import (
+    launch_environment,
+    process_files,
+    process_launcher,
+    supervisor,
+)
 from quintain.records.rows import codec
 
 _TIMEOUT_SECS: Final = 300.0
@@ -76,6 +81,7 @@ class ModelCheck:
         with tempfile.TemporaryDirectory(prefix="quintain-check-") as directory:
             folder = pathlib.Path(directory)
             config = codec.to_plain(self._file.config.as_dict())
+            variables = launch_environment.of_experiment(self._file.config.environment)
             content = {"config": config, "model_dir": self._model_dir or None}
             (folder / "request.json").write_text(json.dumps(content))
             try:
@@ -83,7 +89,7 @@ class ModelCheck:
                     supervisor.StartRequest(
                         launch_id="check",
                         scratch_dir=directory,
-                        environment={"QUINTAIN_CHECK": directory},
+                        environment={**variables, "QUINTAIN_CHECK": directory},
                         entry_point=f"{_MODULE}:main",
                         command=(sys.executable, "-m", _MODULE),
                     ),

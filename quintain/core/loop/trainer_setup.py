@@ -1,11 +1,14 @@
 """What a trainer checks and finds before it is built."""
 
+import contextlib
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import keras
 import tensorflow as tf
 
 from quintain import errors, orbit
+from quintain.checkpoints import task_state
 from quintain.core import base_task
 from quintain.core.steps import model_metrics
 from quintain.input import poisson_sampling
@@ -155,3 +158,18 @@ def build_from_batch(
         # variables when they are traced.
         if strategy.num_replicas_in_sync > 1:
             raise
+
+
+def build_optimizers(holders: Iterable[Any], step: Callable[[Any], Any], spec: Any) -> None:
+    """Lets further optimizers make their variables, which would come too late to be restored.
+
+    Args:
+        holders: Models and tasks, which may hold optimizers.
+        step: A training step, which takes a batch. If there are such optimizers, it is traced; it
+            never runs.
+        spec: Shapes and types of a batch; None if they are not known.
+    """
+    if spec is not None and task_state.has_unbuilt_optimizers(holders):
+        # What is wrong with the step shows when it is to run, and better.
+        with contextlib.suppress(Exception):
+            tf.function(step).get_concrete_function(spec)

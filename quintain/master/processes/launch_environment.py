@@ -1,4 +1,4 @@
-"""Variables of trial processes: those that follow from slots, and those that are read early."""
+"""Variables of trial processes: those that follow from slots, and those that are set early."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -7,9 +7,12 @@ from typing import Final
 from quintain.client.home import home as home_lib
 from quintain.client.home import home_database
 from quintain.master.placing import slots as slots_lib
+from quintain.records.config import experiment_sections
 
-_LATE_NAMES: Final = frozenset({"TF_NUM_INTEROP_THREADS", "TF_CONFIG"})
-_DEVICE_NAMES: Final = frozenset({"CUDA_DEVICE_ORDER", "CUDA_VISIBLE_DEVICES"})
+_LATE_NAMES: Final = frozenset(
+    {"TF_NUM_INTEROP_THREADS", "TF_CONFIG", "CUDA_DEVICE_ORDER", "CUDA_VISIBLE_DEVICES"}
+)
+"""Variables that are known to be read no earlier than a trial computes."""
 
 NO_DEVICE: Final = "-1"
 """Value of `CUDA_VISIBLE_DEVICES` that hides all GPUs."""
@@ -23,6 +26,15 @@ def of_children() -> dict[str, str]:
     environment = dict(os.environ)
     home_database.hide(environment, home_lib.find_home().path)
     return environment
+
+
+def of_experiment(config: experiment_sections.EnvironmentConfig) -> dict[str, str]:
+    """Returns the variables that an experiment sets for what runs on this machine's slots."""
+    has_kinds = isinstance(config.environment_variables, Mapping)
+    has_gpu = has_kinds and any(
+        slot.kind is slots_lib.SlotKind.GPU for slot in slots_lib.find_slots()
+    )
+    return config.as_mapping(has_gpu=has_gpu)
 
 
 def from_slots(slots: Sequence[slots_lib.Slot]) -> dict[str, str]:
@@ -52,25 +64,24 @@ def from_slots(slots: Sequence[slots_lib.Slot]) -> dict[str, str]:
     return variables
 
 
-def find_early(environment: Mapping[str, str], *, reads_devices: bool = False) -> dict[str, str]:
-    """Returns the variables that must be set before a process of a trial starts.
+def find_early(environment: Mapping[str, str]) -> dict[str, str]:
+    """Returns the variables that must be set before an interpreter starts.
 
-    Those are all that an experiment sets: Python and libraries read many of them (`TZ`, `TMPDIR`,
-    `LC_ALL`, `TF_...`) at their start, and keep what they have read. A warm process that is copied
-    is therefore one with these variables.
+    Any variable may be: Python, the C library and what is imported read some at their start, and
+    keep them (`TZ`, `TMPDIR`, `PYTHONPATH`, `LD_PRELOAD`, `TF_XLA_FLAGS`). There is no list of all.
 
     Args:
-        environment: Variables to add to those of this process; equal ones are left out, and so are
-            those that name a trial, or its part of a job, which are read when they are needed.
-        reads_devices: Whether what is imported may read which GPUs there are.
+        environment: Variables to add to those of this process; equal ones are left out, as are
+            those that name a trial, or its part of a job.
 
     Example:
-        >>> find_early({"TZ": "America/St_Johns", "QUINTAIN_SLOTS": "1"})
-        {'TZ': 'America/St_Johns'}
+        >>> find_early({"TZ": "UTC0", "QUINTAIN_TRIAL_ID": "7", "TF_CONFIG": "{}"})
+        {'TZ': 'UTC0'}
     """
-    late = _LATE_NAMES if reads_devices else _LATE_NAMES | _DEVICE_NAMES
     return {
         name: value
         for name, value in sorted(environment.items())
-        if not name.startswith("QUINTAIN_") and name not in late and os.environ.get(name) != value
+        if not name.startswith("QUINTAIN_")
+        and name not in _LATE_NAMES
+        and os.environ.get(name) != value
     }

@@ -57,10 +57,8 @@ _MOST_LOOKED_AT: Final = 20_000
 """Files that are looked through for these names."""
 
 
-def find(
-    preloaded: Sequence[str], model_dir: str, environment: Mapping[str, str]
-) -> tuple[list[str], bool]:
-    """Returns what is done for the trials of a directory, and whether others' libraries are part.
+def find(preloaded: Sequence[str], model_dir: str, environment: Mapping[str, str]) -> list[str]:
+    """Returns what is done for the trials of a directory.
 
     The user's own files are not imported: what they do then is of one trial alone. Other libraries
     come last, so that what they set is not there yet in the first computation.
@@ -79,7 +77,7 @@ def find(
         left_out = _WITH_TENSORFLOW
     wanted = [name for name in preloaded if name not in left_out]
     graphs = [_GRAPH_LIBRARIES] if names & _GRAPH_NAMES else []
-    return [*wanted, *graphs, *libraries], bool(libraries)
+    return [*wanted, *graphs, *libraries]
 
 
 @functools.lru_cache(maxsize=64)

@@ -156,7 +156,7 @@ class ProcessLauncher(launcher.Launcher):
             ClusterError: If the process can't be started.
         """
         with self._lock:
-            identity = self._start(request, model_dir, {})
+            identity = self._start(request, model_dir, request.environment)
         files = process_files.ProcessFiles(request.scratch_dir, request.launch_id)
         tracked = _track(0, identity, files)
         while (found := self._find_exit(tracked)) is None:
@@ -333,9 +333,9 @@ class ProcessLauncher(launcher.Launcher):
         self._close_forkers()
 
     def _get_forker(self, model_dir: str, environment: Mapping[str, str]) -> starters.ForkStarter:
-        wanted, has_libraries = preloads.find(self._preloaded, model_dir, environment)
+        wanted = preloads.find(self._preloaded, model_dir, environment)
         modules = tuple(name for name in wanted if name not in self._left_out)
-        early = launch_environment.find_early(environment, reads_devices=has_libraries)
+        early = launch_environment.find_early(environment)
         key = (modules, tuple(early.items()))
         # The one that was used last is the last one.
         forker = self._forkers.pop(key, None) or starters.ForkStarter(modules, early)

@@ -133,8 +133,8 @@ class EnvironmentConfig(base_config.Config):
                         f"{errors.suggest(kind, known)}",
                     )
         for _, path, text in self._list_variables():
-            if text.find("=") < 1:
-                yield path, f"got {errors.show(text)}, expected NAME=VALUE."
+            if text.find("=") < 1 or "\0" in text:
+                yield path, f"got {errors.show(text)}, expected NAME=VALUE without NUL."
 
     def _list_variables(self) -> Iterator[tuple[str, str, str]]:
         given = self.environment_variables or []

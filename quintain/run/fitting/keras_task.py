@@ -3,7 +3,6 @@
 import contextlib
 import contextvars
 import dataclasses
-import functools
 import pathlib
 import sys
 import tempfile
@@ -15,7 +14,6 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain import errors
-from quintain.checkpoints import task_state
 from quintain.core import (
     base_task,
     exp_factory,
@@ -24,6 +22,7 @@ from quintain.core import (
     task_factory,
     user_modules,
 )
+from quintain.core.loop import trainer_setup
 from quintain.core.steps import former_steps
 from quintain.files import file_io, file_paths, whole_files
 from quintain.process import user_errors
@@ -35,8 +34,6 @@ MODEL_FILE: Final = "model.keras"
 LOSS: Final = "validation_loss"
 
 _MODULE_ADVICE: Final = "Start the program again that began the run: it goes on where it stopped."
-
-
 _MODEL_ADVICE: Final = (
     "Give `fit` the function that builds and compiles the model, or let the classes of the model "
     "have a `get_config` that their `__init__` takes."
@@ -344,16 +341,12 @@ def _build(model: keras.Model, spec: Any) -> None:
             ) from error
     if not model.optimizer.built:
         model.optimizer.build(model.trainable_variables)
-    if task_state.has_unbuilt_optimizers({"": model}):
-        _trace_step(model, spec)
 
+    @tf.autograph.experimental.do_not_convert
+    def step(batch: Any) -> Any:
+        return tf.distribute.get_strategy().run(model.train_step, args=(batch,))
 
-def _trace_step(model: keras.Model, spec: Any) -> None:
-    """Lets a step of the model's own make the variables of further optimizers; it never runs."""
-    run = functools.partial(tf.distribute.get_strategy().run, model.train_step)
-    # What is wrong with the step shows when it is to run, and better.
-    with contextlib.suppress(Exception):
-        tf.function(lambda batch: run(args=(batch,)), autograph=False).get_concrete_function(spec)
+    trainer_setup.build_optimizers([model], step, spec)
 
 
 def _build_zeros(spec: tf.TensorSpec) -> tf.Tensor:

@@ -15,7 +15,7 @@ from keras.src.random import seed_generator
 from typing_extensions import override
 
 from quintain import errors
-from quintain.checkpoints import checkpoint_state, state_snapshot, task_state
+from quintain.checkpoints import state_snapshot
 from quintain.core.steps import former_steps
 from quintain.input.diagnosis import data_faults
 from quintain.trials import base_trial, trial_context, workload_metrics
@@ -28,9 +28,8 @@ from quintain.trials.keras import (
     keras_progress,
     keras_replicas,
     keras_settings,
+    keras_state,
     keras_steps,
-    keras_variables,
-    unsaved_state,
 )
 from quintain.trials.process import rank_parts
 
@@ -38,9 +37,6 @@ _PREFIX: Final = "val_"
 _STATE_FILE: Final = "training_state.json"
 _MODEL_FILE: Final = "model.keras"
 _CALLBACKS_FILE: Final = "callbacks.npz"
-_HELD: Final = "attributes"
-_CALLBACKS: Final = "callbacks"
-_RANDOM: Final = "random"
 
 logger = logging.getLogger(__name__)
 
@@ -195,9 +191,8 @@ class KerasTrialController(base_trial.TrialController):
         self._sees_test_batches = callback_hooks.see_test_batches(self._callbacks.callbacks)
         self._epoch_length = self._find_epoch_length()
         self._progress = keras_progress.Progress()
-        self._values: dict[str, list[tf.Variable]] | None = None
+        self._state = keras_state.KerasState(self._model, trial, callbacks)
         self._has_begun = False
-        self._has_late = False
 
     @property
     @override
@@ -297,11 +292,9 @@ class KerasTrialController(base_trial.TrialController):
             "stop_training": bool(self._model.stop_training),
             "callbacks": callback_state.save(self._callbacks.callbacks, folder / _CALLBACKS_FILE),
         }
-        values = self._list_values()
-        self._warn_of_late(values)
-        keras_variables.write(str(folder / "variables"), values)
+        self._state.write(folder)
         self._train_data.save(folder)
-        self._replicas.save_seeds(folder, values[_RANDOM])
+        self._replicas.save_seeds(folder, self._state.random)
         (folder / _STATE_FILE).write_text(json.dumps(state))
         try:
             self._model.save(folder / _MODEL_FILE)
@@ -313,22 +306,19 @@ class KerasTrialController(base_trial.TrialController):
 
     def measure_state(self) -> int:
         """Returns the bytes of all variables, which are in the state and in the model's file."""
-        return 2 * sum(map(keras_variables.measure, self._list_values().values()))
+        self._build()
+        return 2 * self._state.measure()
 
     def restore(self, directory: str, *, is_warm_start: bool) -> None:
         """Reads the state that `save` wrote."""
         folder = pathlib.Path(directory)
-        values = self._list_values()
+        self._build()
+        self._state.read(folder, is_warm_start=is_warm_start)
         if is_warm_start:
-            del values[_CALLBACKS], values[_RANDOM]
-            every = [variable for part in values.values() for variable in part]
-            with keras_variables.keeping_rates(every):
-                keras_variables.read(str(folder / "variables"), values)
             self._replicas.spread_seeds()
             return
-        keras_variables.read(str(folder / "variables"), values)
         part = rank_parts.find(folder, self.context.distributed)
-        self._replicas.restore_seeds(folder, self._list_values()[_RANDOM])
+        self._replicas.restore_seeds(folder, self._state.random)
         state = json.loads((part / _STATE_FILE).read_text())
         self._progress = keras_progress.Progress.from_plain(state["progress"])
         has_own = self._loaders.has_own_position
@@ -356,13 +346,9 @@ class KerasTrialController(base_trial.TrialController):
 
     def _build(self) -> None:
         """Creates all variables, those of optimizer and metrics included."""
-        if self._values is None:
+        if not self._state.is_found:
             self._steps.build(self._train_data.element_spec)
-            self._values = self._find_values()
-            restarted = [part for metric in self._model.metrics for part in metric.variables]
-            saved = [part for parts in self._values.values() for part in parts]
-            owner = f"{type(self._model).__name__}.train_step"
-            unsaved_state.refuse(self._steps.graph, [*saved, *restarted], owner)
+            self._state.find(self._steps)
 
     def _tell(self, event: str, *arguments: Any) -> None:
         """Calls a method of the callbacks that have it: `quintain.trials.keras.callbacks`."""
@@ -401,46 +387,3 @@ class KerasTrialController(base_trial.TrialController):
             return max(records // self.context.get_global_batch_size(), 1)
         length: int | None = self._replicas.agree(self._train_data.length)
         return length
-
-    def _list_values(self) -> dict[str, list[tf.Variable]]:
-        """Returns all variables, of which the state of the model consists."""
-        self._build()
-        return dict(self._values or {})
-
-    def _warn_of_late(self, values: Mapping[str, list[tf.Variable]]) -> None:
-        """Warns once of variables that were made after the start, which can't be restored."""
-        saved = {id(variable) for part in values.values() for variable in part}
-        found = [variable for part in self._find_values().values() for variable in part]
-        late = [variable.name for variable in found if id(variable) not in saved]
-        if late and not self._has_late:
-            self._has_late = True
-            logger.warning(
-                "The checkpoint lacks %d variables that were made after training began, such as "
-                "%s. Make them in build_model(), or in __init__ of what holds them.",
-                len(late),
-                late[0],
-            )
-
-    def _find_values(self) -> dict[str, list[tf.Variable]]:
-        """Finds them: those that Keras knows, and what else model, trial and callbacks hold.
-
-        Metrics that begin anew with each step are left out of the latter.
-        """
-        model = self._model
-        known = [
-            *model.variables,
-            *(generator.state for generator in checkpoint_state.seed_generators(model)),
-            *model.optimizer.variables,
-            *(variable for metric in model.metrics for variable in metric.variables),
-        ]
-        held, drawing = task_state.find({"model": model, "trial": self.trial}, known)
-        known += [*held.values(), *drawing.values()]
-        called, also_drawing = task_state.find({"": self._callbacks.callbacks}, known)
-        others = [self._steps.step, seed_generator.global_seed_generator().state]
-        return {
-            "model": keras_variables.unwrap(model.variables),
-            "optimizer": keras_variables.unwrap(model.optimizer.variables),
-            _HELD: keras_variables.unwrap(held.values()),
-            _CALLBACKS: keras_variables.unwrap(called.values()),
-            _RANDOM: keras_variables.unwrap([*others, *drawing.values(), *also_drawing.values()]),
-        }

@@ -9,7 +9,7 @@ import pytest
 from quintain import errors
 from quintain.cli.experiment import create, model_check
 from quintain.master.processes import process_launcher
-from quintain.records.config import experiment_sections, experiment_spec
+from quintain.records.config import experiment_spec
 
 CONFIG = """
 name: digits
@@ -164,28 +164,42 @@ def test_what_trials_will_not_have_is_told_before_the_start(tmp_path, capsys):
     assert "do not have what is ignored: 0.bin, 1.bin, 2.bin, 3.bin, 4.bin and 2 more." in stderr
 
 
-@pytest.mark.parametrize("is_set", [False, True])
-def test_local_starts_anew_with_the_variables_of_the_experiment(is_set, monkeypatch):
-    started = []
-    monkeypatch.setattr(os, "execve", lambda *arguments: started.append(arguments))
-    monkeypatch.setattr(sys, "argv", ["quintain", "a.yaml", "--local"])
-    if is_set:
-        monkeypatch.setenv("TZ", "America/St_Johns")
-    section = experiment_sections.EnvironmentConfig(environment_variables=["TZ=America/St_Johns"])
-    file = types.SimpleNamespace(config=types.SimpleNamespace(environment=section))
+def test_a_trial_here_begins_in_a_process_that_starts_with_its_variables(
+    quintain, config, model_dir, monkeypatch
+):
+    class BegunError(Exception):
+        pass
 
-    create._set_variables(file)
+    begun, run = [], []
 
-    if is_set:
-        assert started == []
-    else:
-        ((_, command, environment),) = started
-        assert command[1:] == [
-            "-m",
-            "quintain.cli.main",
-            "experiment",
-            "create",
-            "a.yaml",
-            "--local",
-        ]
-        assert environment["TZ"] == "America/St_Johns"
+    def begin(*arguments):
+        begun.append(arguments)
+        raise BegunError
+
+    monkeypatch.setattr(create.os, "execve", begin)
+    monkeypatch.setattr(create, "_run_locally", lambda *_, **__: run.append(dict(os.environ)))
+    config.write_text(f"{CONFIG}environment: {{environment_variables: [TZ=Probe-5:30]}}\n")
+    monkeypatch.delenv("TZ", raising=False)
+    quintain("experiment", "create", config, model_dir, "--local")
+    ((program, command, environment),) = begun
+    assert command == [program, *sys.orig_argv[1:]]
+    assert environment["TZ"] == "Probe-5:30"
+    assert not run
+
+    # As Python may change what it was begun with, it is begun once.
+    monkeypatch.setenv(create._BEGUN_ANEW, environment[create._BEGUN_ANEW])
+    monkeypatch.setenv("TZ", "Other")
+    assert quintain("experiment", "create", config, model_dir, "--local")[0] == 0
+    assert len(begun) == len(run) == 1
+    assert run[0]["TZ"] == "Probe-5:30"
+    assert create._BEGUN_ANEW not in run[0]
+
+
+def test_a_trial_here_whose_variables_are_there_begins_at_once(
+    quintain, config, model_dir, monkeypatch
+):
+    monkeypatch.setattr(create.os, "execve", None)
+    monkeypatch.setattr(create, "_run_locally", lambda *_, **__: None)
+    config.write_text(f"{CONFIG}environment: {{environment_variables: [TZ=Probe-5:30]}}\n")
+    monkeypatch.setenv("TZ", "Probe-5:30")
+    assert quintain("experiment", "create", config, model_dir, "--local")[0] == 0

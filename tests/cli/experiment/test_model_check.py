@@ -98,3 +98,13 @@ def test_a_check_that_is_canceled_ends(tmp_path, launcher):
         time.sleep(0.01)
 
     pending.cancel()
+
+
+def test_code_is_checked_with_the_variables_of_the_experiment(check, tmp_path, launcher):
+    code = f"import time\nassert time.tzname[0] == 'Probe', time.tzname\n{GOOD}"
+    with pytest.raises(errors.ConfigError, match="AssertionError"):
+        check(code)
+    path = tmp_path / "config.yaml"
+    path.write_text(f"{CONFIG}environment: {{environment_variables: [TZ=Probe-5:30]}}\n")
+    file = experiment_file.load(str(path))
+    model_check.ModelCheck(file, tmp_path / "model", launcher).finish()

@@ -6,6 +6,7 @@ import pytest
 from quintain import errors
 from quintain.master.placing import slots
 from quintain.master.processes import launch_environment, starters, supervisor
+from quintain.records.config import experiment_sections
 
 
 def test_slots_without_a_number_of_threads_leave_it_to_tensorflow():
@@ -35,16 +36,15 @@ def test_no_slots_are_no_gpu():
         "KERAS_BACKEND",
         "PYTHONHASHSEED",
         "TF_NUM_INTRAOP_THREADS",
-        "ONEDNN_MAX_CPU_ISA",
-        "DNNL_VERBOSE",
         "TZ",
         "TMPDIR",
-        "DATA_DIR",
+        "LC_ALL",
+        "ANYTHING",
     ],
 )
-def test_what_is_read_once_is_early_unless_it_is_set_so_already(name, monkeypatch):
+def test_what_may_be_read_once_is_early_unless_it_is_set_so_already(name, monkeypatch):
     monkeypatch.delenv(name, raising=False)
-    assert launch_environment.find_early({name: "1", "QUINTAIN_SLOTS": "1"}) == {name: "1"}
+    assert launch_environment.find_early({name: "1", "QUINTAIN_RANK": "1"}) == {name: "1"}
     monkeypatch.setenv(name, "1")
     assert launch_environment.find_early({name: "1"}) == {}
     assert launch_environment.find_early({name: "2"}) == {name: "2"}
@@ -52,6 +52,15 @@ def test_what_is_read_once_is_early_unless_it_is_set_so_already(name, monkeypatc
 
 def test_what_is_read_anew_is_not_early():
     assert launch_environment.find_early({"TF_NUM_INTEROP_THREADS": "3", "TF_CONFIG": "{}"}) == {}
+
+
+def test_variables_of_an_experiment_are_those_of_the_kind_of_slots_here(monkeypatch):
+    config = experiment_sections.EnvironmentConfig()
+    config.environment_variables = {"cpu": ["A=1"], "gpu": ["A=2"]}
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert launch_environment.of_experiment(config) == {"A": "1"}
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    assert launch_environment.of_experiment(config) == {"A": "2"}
 
 
 @pytest.mark.parametrize(

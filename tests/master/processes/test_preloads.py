@@ -22,16 +22,14 @@ def test_nothing_is_computed_ahead_for_graphs_and_their_sessions(
     tmp_path, code, is_warm, has_graphs
 ):
     (tmp_path / "model_def.py").write_text(code)
-    found, has_libraries = preloads.find(preloads.PRELOADED, str(tmp_path), {})
+    found = preloads.find(preloads.PRELOADED, str(tmp_path), {})
     assert (preloads.WARM_START in found, GRAPHS in found) == (is_warm, has_graphs)
-    assert not has_libraries
 
 
 def test_what_is_computed_ahead_comes_before_the_libraries_of_the_code(tmp_path):
     (tmp_path / "model_def.py").write_text("import scipy\nclass Digits(KerasTrial): ...")
-    found, has_libraries = preloads.find(preloads.PRELOADED, str(tmp_path), {"DATA": "1"})
+    found = preloads.find(preloads.PRELOADED, str(tmp_path), {"DATA": "1"})
     assert found[-2:] == [preloads.WARM_START, "scipy"]
-    assert has_libraries
 
 
 OWN = "from quintain.trials import base_trial\nclass Own(base_trial.Trial): ..."
@@ -53,7 +51,7 @@ OWN = "from quintain.trials import base_trial\nclass Own(base_trial.Trial): ..."
 def test_tensorflow_is_not_imported_for_trials_without_it(tmp_path, code, has_tensorflow):
     (tmp_path / "model_def.py").write_text(code)
 
-    found, _ = preloads.find(preloads.PRELOADED, str(tmp_path), {})
+    found = preloads.find(preloads.PRELOADED, str(tmp_path), {})
 
     assert preloads.WORKER in found
     expected = set(preloads.PRELOADED) if has_tensorflow else {preloads.WORKER}

@@ -14,7 +14,13 @@ import pytest
 
 from quintain import errors
 from quintain.master.placing import slots
-from quintain.master.processes import fork_server, process_files, process_launcher, starters
+from quintain.master.processes import (
+    fork_server,
+    process_files,
+    process_launcher,
+    starters,
+    supervisor,
+)
 from quintain.records import process_identity
 from quintain.records.rows import exit_codes, log
 
@@ -212,13 +218,26 @@ def test_processes_look_for_garbage_but_not_among_what_was_imported_ahead(harnes
     assert "looked for True among False" in rows
 
 
-def test_variables_that_tensorflow_reads_early_get_a_server_of_their_own(harness):
+def test_variables_of_an_experiment_get_a_server_of_their_own_that_starts_with_them(harness):
     launcher = harness.make()
-    harness.start(launcher, "environment", variables={"TF_USE_LEGACY_KERAS": "1"})
-    harness.start(launcher, "environment", launch_id="7-2")
+    variables = {"TZ": "Probe-5:30", "PYTHONHASHSEED": "0"}
+    harness.start(launcher, "early", variables=variables)
+    harness.start(launcher, "early", launch_id="7-2")
     harness.wait_for_exit(launcher, 2)
-    assert [row.text for row in read_all(launcher)].count("TF_USE_LEGACY_KERAS=1") == 1
-    assert [early for _, early in launcher._forkers] == [(("TF_USE_LEGACY_KERAS", "1"),), ()]
+    shown = [row.text for row in read_all(launcher)]
+    assert sum("Probe" in text for text in shown) == 1
+    assert "05:30 0" in shown
+    assert [early for _, early in launcher._forkers] == [tuple(sorted(variables.items())), ()]
+
+
+def test_what_is_run_aside_has_its_variables_from_the_start(harness, tmp_path):
+    launcher = harness.make()
+    request = supervisor.StartRequest(
+        "check", str(tmp_path), {"QUINTAIN_TINY": "early", "TZ": "Probe-5:30"},
+        "tests.scheduler.tiny_worker:main", (),
+    )  # fmt: skip
+    found = launcher.run_aside(request, "", threading.Event())
+    assert any("Probe" in line for line in found.last_lines)
 
 
 def test_code_made_of_graphs_gets_a_server_that_has_imported_what_it_needs(harness, tmp_path):
@@ -232,7 +251,7 @@ def test_code_made_of_graphs_gets_a_server_that_has_imported_what_it_needs(harne
     ]
 
 
-def test_libraries_of_the_code_are_imported_with_all_variables_of_the_experiment(harness, tmp_path):
+def test_libraries_of_the_code_are_imported_with_the_variables_of_the_experiment(harness, tmp_path):
     launcher = harness.make()
     (tmp_path / "model_def.py").write_text("import scipy\nclass Digits(KerasTrial): ...")
     for variables in (
@@ -326,7 +345,9 @@ def test_a_process_that_could_not_be_started_costs_no_supervisor(harness):
         harness.wait_for_exit(launcher)
 
     with pytest.raises(errors.QuintainError, match=r"launch 9-1 could not be started"):
-        harness.start(launcher, "write", launch_id="9-1", variables={"A=B": "no such name"})
+        harness.start(
+            launcher, "write", launch_id="9-1", variables={"QUINTAIN_A=B": "no such name"}
+        )
 
     assert all(map(is_running, parents))
     harness.start(launcher, "write", launch_id="9-2")
@@ -453,7 +474,7 @@ def test_no_process_sees_the_variables_that_keep_the_imports_quiet(harness, laun
     harness.start(launcher, "environment")
     assert harness.wait_for_exit(launcher).exit_code == 0
     text = " ".join(row.text for row in read_all(launcher))
-    assert "TINY" in text
+    assert "QUINTAIN_TINY" in text
     assert "JE_ARROW_MALLOC_CONF" not in text
     assert "NUMEXPR_NUM_THREADS" not in text
     assert "OPENBLAS_NUM_THREADS" not in text
@@ -579,7 +600,8 @@ def test_processes_outlive_a_master_that_is_killed(harness, tmp_path):
 import dataclasses, json, time
 from quintain.master import launcher, process_launcher
 it = process_launcher.ProcessLauncher(worker="tiny_worker", preloaded=())
-identity = it.start(launcher.Launch("7-1", 7, 1, (), {{"TINY": "wait"}}, {str(tmp_path)!r}))
+what = {{"QUINTAIN_TINY": "wait"}}
+identity = it.start(launcher.Launch("7-1", 7, 1, (), what, {str(tmp_path)!r}))
 print(json.dumps(dataclasses.asdict(identity)), flush=True)
 time.sleep(60)
 """

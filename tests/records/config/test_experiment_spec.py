@@ -203,3 +203,15 @@ def test_alerts_are_checked(alert, text):
         experiment_spec.parse({**yaml_io.load_text(NEW), "alerts": [{"command": "true"}, alert]})
 
     assert "alerts[1]" in str(found.value)
+
+
+def test_a_hyperparameter_takes_over_another_one_by_a_merge_key(tmp_path):
+    path = tmp_path / "merged.yaml"
+    path.write_text(
+        "searcher: {name: random, metric: loss, max_trials: 3, max_length: {batches: 10}}\n"
+        "hyperparameters:\n"
+        "  a: &a {type: int, minval: 1, maxval: 9}\n"
+        "  b: {<<: *a, maxval: 3}\n"
+    )
+    found = experiment_spec.load(str(path)).hyperparameters
+    assert found["b"] == {"type": "int", "minval": 1, "maxval": 3}
