@@ -2,9 +2,9 @@
 
 import gin
 from absl import app, flags
+
 from quintain.common import distribute_utils
 from quintain.common import flags as tfm_flags
-
 from quintain.core import task_factory, train_lib, train_utils
 from quintain.modeling import performance
 from quintain.nlp import continuous_finetune_lib

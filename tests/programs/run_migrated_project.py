@@ -31,8 +31,9 @@ def run(main, **values):
 sys.path.insert(0, PROJECT)
 os.chdir(PROJECT)
 
-from quintain.common import flags as tfm_flags
 from topics import make_data, train
+
+from quintain.common import flags as tfm_flags
 
 run(make_data.main, output_dir=DIRECTORY, num_examples=64)
 tfm_flags.define_flags()

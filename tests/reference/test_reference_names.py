@@ -7,12 +7,12 @@ import sys
 
 import keras
 import pytest
-import quintain.modeling.hyperparams as hyperparams
-from quintain.modeling.hyperparams import base_config
 
 import quintain
 import quintain.config.base_config as ours
+import quintain.modeling.hyperparams as hyperparams
 from quintain.modeling import optimization
+from quintain.modeling.hyperparams import base_config
 from quintain.reference import reference_names
 
 
