@@ -2,12 +2,11 @@
 
 import dataclasses
 import pathlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from quintain import errors
 from quintain.config import overrides as overrides_lib
-from quintain.config import yaml_io
 from quintain.master import (
     checkpoint_gc,
     continuation,
@@ -15,6 +14,7 @@ from quintain.master import (
     new_experiments,
     orphans,
     scheduling,
+    setting_changes,
 )
 from quintain.master import core as core_lib
 from quintain.records.config import experiment_spec, provenance, searcher_config
@@ -23,10 +23,6 @@ from quintain.store import session as session_lib
 
 _ARCHIVING: Final = ("archive", "unarchive")
 _COMMANDS: Final = (*states.COMMANDS, *_ARCHIVING)
-_GC_FIELDS: Final = ("save_experiment_best", "save_trial_best", "save_trial_latest")
-
-ConfigCheck = Callable[[Mapping[str, Any], Mapping[str, Any]], None]
-"""Raises an error unless a config, the first one, may be changed into the second one."""
 
 
 class Commands:
@@ -36,20 +32,14 @@ class Commands:
         self,
         core: core_lib.Core,
         processes: scheduling.Scheduling,
-        check_change: ConfigCheck | None = None,
+        check_change: new_experiments.ConfigCheck = new_experiments.allow_change,
     ) -> None:
-        """Stores what the parts of the master share.
-
-        Args:
-            core: Has the experiments.
-            processes: Has their processes.
-            check_change: Asked before a config is changed or taken over; None allows all.
-        """
+        """Stores what the parts of the master share, and what judges changes of configs."""
         self._core = core
         self._processes = processes
-        self._check_change: ConfigCheck = check_change or (lambda _before, _after: None)
+        self._check = check_change
 
-    def restricted_by(self, check_change: ConfigCheck) -> "Commands":
+    def restricted_by(self, check_change: new_experiments.ConfigCheck) -> "Commands":
         """Returns the same commands for somebody who may not change all of a config."""
         return Commands(self._core, self._processes, check_change)
 
@@ -81,7 +71,7 @@ class Commands:
         Raises:
             ConfigError: Listing all that is wrong.
         """
-        config = self.read_config(config_text, overrides, source=source)
+        config = self.read_config(config_text, overrides, source, None)
         return new_experiments.create(
             self._core,
             config,
@@ -102,7 +92,7 @@ class Commands:
         Raises:
             ConfigError: If there is no such checkpoint, or an override is wrong.
         """
-        return new_experiments.continue_trial(self._core, trial_id, overrides, self._check_change)
+        return new_experiments.continue_trial(self._core, trial_id, overrides, self._check)
 
     def fork_experiment(
         self, experiment_id: int, config_text: str | None, overrides: Sequence[str]
@@ -112,7 +102,7 @@ class Commands:
         source = f"experiment {experiment_id}"
         return new_experiments.create(
             self._core,
-            self.read_config(config_text, overrides, source=source, parent_id=experiment_id),
+            self.read_config(config_text, overrides, source, experiment_id),
             owner.original_config if config_text is None else config_text,
             pathlib.Path(owner.model_dir),
             parent_id=experiment_id,
@@ -120,12 +110,7 @@ class Commands:
         )
 
     def read_config(
-        self,
-        config_text: str | None,
-        overrides: Sequence[str] = (),
-        *,
-        source: str = "config",
-        parent_id: int | None = None,
+        self, config_text: str | None, overrides: Sequence[str], source: str, parent_id: int | None
     ) -> experiment_spec.ExperimentSpec:
         """Reads the config that a new experiment would have.
 
@@ -133,7 +118,7 @@ class Commands:
             config_text: The config, as YAML; that of the parent if None.
             overrides: `path=value` each; they win over the config.
             source: Name of the config, for messages.
-            parent_id: Experiment whose code it would have.
+            parent_id: Experiment whose code it would have, or None.
 
         Raises:
             ConfigError: Listing all that is wrong.
@@ -142,9 +127,8 @@ class Commands:
         if config_text is None:
             config_text, source = former, f"experiment {parent_id}"
         content = new_experiments.read_content(config_text, source, overrides)
-        config = new_experiments.build_config(content)
-        self._check_change(yaml_io.load_text(former), content)
-        return config
+        self._check(new_experiments.read_content(former, source), content)
+        return new_experiments.build_config(content)
 
     # Experiments that are there.
 
@@ -313,7 +297,7 @@ class Commands:
             record = self._ended(experiment_id, "continued")
             content = new_experiments.override(record.config, overrides)
             config = experiment_spec.parse(content)
-            self._check_change(record.config, content)
+            self._check(record.config, content)
             former = experiment_spec.parse(record.config)
             entry = core.load(experiment_id)
             continuation.check(former, config)
@@ -354,9 +338,9 @@ class Commands:
             entry = core.load(experiment_id) if is_ended else core.entry(experiment_id)
             if max_trials is not None:
                 entry.machine.check_extension(max_trials)
-            merged = overrides_lib.merge(record.config, _to_overrides(changes))
+            merged = overrides_lib.merge(record.config, setting_changes.to_overrides(changes))
             config = experiment_spec.parse(merged)
-            self._check_change(record.config, merged)
+            self._check(record.config, merged)
             updated = dataclasses.replace(
                 entry.record,
                 config=config.as_dict(),
@@ -407,30 +391,3 @@ class Commands:
                 f"{what}. Cancel it, or wait for its end."
             )
         return record
-
-
-def _to_overrides(changes: experiment.Changes) -> dict[str, Any]:
-    """Returns changes as parts of the config."""
-    overrides: dict[str, Any] = {}
-    for name, value in changes.items():
-        if name in ("weight", "max_slots", "priority"):
-            # The config has no number for "no limit".
-            is_unlimited = name == "max_slots" and value == 0
-            overrides.setdefault("resources", {})[name] = None if is_unlimited else value
-        elif name == "max_trials":
-            overrides["searcher"] = {name: value}
-        else:
-            overrides[name] = value
-    if "labels" in changes:
-        overrides["labels"] = sorted(set(changes["labels"]))
-    _check_gc_fields(changes.get("checkpoint_storage", {}))
-    return overrides
-
-
-def _check_gc_fields(given: Mapping[str, int]) -> None:
-    for name in given:
-        if name not in _GC_FIELDS:
-            raise errors.ConfigError(
-                f"checkpoint_storage.{name}: can't be changed, expected one of "
-                f"{', '.join(_GC_FIELDS)}.{errors.suggest(name, _GC_FIELDS)}"
-            )

@@ -21,6 +21,9 @@ from quintain.search import search_factory
 from quintain.storage import storages
 from quintain.store import session as session_lib
 
+ConfigCheck = Callable[[Mapping[str, Any], Mapping[str, Any]], None]
+"""Raises an error unless a config, the first one, may be changed into the second one."""
+
 _LEAST_READY: Final = 256
 """Trials that a search may hold ready on any machine; a later master may have more slots."""
 
@@ -28,7 +31,12 @@ _MOST_SPARE: Final = 1024
 """Trials that are ready beyond those of all slots, at most: each takes 1.4 KiB of the master."""
 
 
-def read_content(config_text: str, source: str, overrides: Sequence[str]) -> dict[str, Any]:
+def allow_change(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+    """Allows any change of a config."""
+    del before, after
+
+
+def read_content(config_text: str, source: str, overrides: Sequence[str] = ()) -> dict[str, Any]:
     """Reads the config of an experiment as plain data.
 
     Args:
@@ -237,7 +245,7 @@ def continue_trial(
     core: core_lib.Core,
     trial_id: int,
     overrides: Sequence[str],
-    check_change: Callable[[Mapping[str, Any], Mapping[str, Any]], None],
+    check_change: ConfigCheck,
 ) -> experiment.Experiment:
     """Creates an experiment of one trial that begins with the newest checkpoint of another one.
 

@@ -187,7 +187,7 @@ def _check_members(
     Raises:
         ConfigError: If a member can't be unpacked, or all of them are too much.
     """
-    folders = {""}
+    folders: set[str] = {""}
     names: set[str] = set()
     num_bytes = 0
     for member in members:

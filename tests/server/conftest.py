@@ -63,7 +63,7 @@ class FakeMaster:
     def restricted_by(self, check_change):
         return self
 
-    def read_config(self, config_text, overrides=(), *, source="config", parent_id=None):
+    def read_config(self, config_text, overrides, source, parent_id):
         if parent_id is not None:
             with self.store.reading() as session:
                 original = session.get_experiment(parent_id).original_config

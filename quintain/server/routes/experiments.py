@@ -139,7 +139,7 @@ def build_router(
             if new.upload is not None:
                 if model_dir is not None:
                     raise errors.ConfigError("upload: got together with model_dir.")
-                config = commands.read_config(new.config_text, new.overrides, source=new.source)
+                config = commands.read_config(new.config_text, new.overrides, new.source, None)
                 model_dir = opened.enter_context(uploads.unpacking(new.upload, config.code))
             experiment = commands.create_experiment(
                 new.config_text,
@@ -158,7 +158,7 @@ def build_router(
     ) -> fastapi.Response:
         """Says what an experiment would be, without creating it."""
         text = "" if new.parent_id is None and new.config_text is None else new.config_text
-        config = commands.read_config(text, new.overrides, parent_id=new.parent_id)
+        config = commands.read_config(text, new.overrides, "config", new.parent_id)
         return responses.to_response(search_check.check(config))
 
     @router.get("/{experiment_id}", response_model=experiment_lib.Experiment)
