@@ -36,17 +36,18 @@ LOCAL_ON_PURPOSE = {
     "files/whole_files.py": "forces local files to the disk, and locks local directories",
     "cli/training/local_training.py": "logs of local processes",
     "cli/training/train.py": "the passing directory of a dry run",
-    "quiet_tensorflow.py": "the process's standard streams",
+    "process/quiet_tensorflow.py": "the process's standard streams",
     "garden/utils/testing/integration.py": "the directory of a test",
-    "user_errors.py": "source files of programs, to show a line of them",
+    "process/user_errors.py": "source files of programs, to show a line of them",
 }
 """Modules that open or name files themselves, with the reason."""
 
 OTHER_HALF = (
-    *("cli", "client", "cluster", "records", "scheduler", "search", "server", "storage", "store"),
+    *("cli", "client", "cluster", "master", "records", "search", "server", "storage", "store"),
     "testing",
 )
-OTHER_HALF += ("trials", "web", "process_end.py")
+OTHER_HALF += ("trials", "web")
+OTHER_FILES = ("process/process_end.py",)
 TRAINING_COMMANDS = ("train", "export", "predict", "translate", "serve_model", "config", "data")
 TRAINING_COMMANDS += ("instance_lines", "local_training")
 
@@ -70,7 +71,8 @@ def list_files():
     found = {
         path for path in root.rglob("*.py") if path.relative_to(root).parts[0] not in OTHER_HALF
     }
-    return sorted(found | {root / "cli" / f"{name}.py" for name in TRAINING_COMMANDS})
+    found -= {root / name for name in OTHER_FILES}
+    return sorted(found | {root / "cli/training" / f"{name}.py" for name in TRAINING_COMMANDS})
 
 
 def find_accesses(tree):
