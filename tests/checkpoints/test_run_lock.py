@@ -14,14 +14,14 @@ from quintain.checkpoints import run_lock
 
 _HOLD = """
 import os, sys
-from quintain.core.saving import run_lock
+from quintain.checkpoints import run_lock
 with run_lock.hold(sys.argv[1]):
     print("held", flush=True)
     sys.stdin.read()
 """
 _LEAVE_A_FORK = """
 import os, sys
-from quintain.core.saving import run_lock
+from quintain.checkpoints import run_lock
 with run_lock.hold(sys.argv[1]):
     if os.fork() == 0:
         sys.stdin.read()  # Lives on after its parent.

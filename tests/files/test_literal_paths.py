@@ -55,7 +55,7 @@ def test_what_cannot_be_read_as_it_is_called_is_an_error(path):
 def test_links_go_with_the_process_and_not_with_its_forks(tmp_path):
     code = (
         "import os, sys\n"
-        "from quintain.orbit import literal_paths\n"
+        "from quintain.files import literal_paths\n"
         "path = literal_paths.directory('a[1]')\n"
         "if os.fork() == 0:\n"
         "    sys.exit()\n"

@@ -33,8 +33,8 @@ checkpoint_storage: {save_trial_best: 0, save_trial_latest: 1}
 """
 ELSEWHERE = """
 import time
-from quintain.client import connection
-from quintain.trials import trial_files
+from quintain.client.http import connection
+from quintain.trials.process import trial_files
 
 def send(self, *args, send=connection.Connection.send_bytes, **options):
     time.sleep(0.15)

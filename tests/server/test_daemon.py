@@ -361,7 +361,7 @@ def test_a_browser_stays_signed_in_with_the_next_master_of_the_port(build, home,
 def test_a_killed_master_leaves_nothing_that_stops_the_next(build, home):
     code = textwrap.dedent("""
         import time
-        from quintain.client import home
+        from quintain.client.home import home
         from quintain.server import daemon
         from tests.server import test_daemon
 

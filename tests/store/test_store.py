@@ -217,7 +217,7 @@ def test_a_full_disk_is_an_error_and_nothing_is_half_written(tmp_path):
 def test_what_only_reads_imports_no_sqlalchemy(tmp_path):
     stores.open_store(tmp_path / "quintain.db").close()
     script = (
-        "import pathlib, sys; from quintain.store import sqlite_file;"
+        "import pathlib, sys; from quintain.store.sqlite import sqlite_file;"
         "store = sqlite_file.open_to_read(pathlib.Path(sys.argv[1]));\n"
         "with store.reading() as reader: assert reader.list_experiments() == [];\n"
         "assert 'sqlalchemy' not in sys.modules"
