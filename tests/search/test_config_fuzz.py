@@ -171,7 +171,7 @@ def test_any_text_is_refused_with_its_place_or_can_be_searched(tmp_path):
         except errors.ConfigError as error:
             check_refused(error, path)
             with pytest.raises(errors.ConfigError):
-                new_experiments.read_config(text, "f.yaml", [])
+                new_experiments.build_config(new_experiments.read_content(text, "f.yaml"))
         else:
             check_accepted(config, yaml_io.load_text(text))
 

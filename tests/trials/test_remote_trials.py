@@ -273,7 +273,7 @@ def test_code_is_fetched_once_for_all_processes_of_a_machine(
     (pathlib.Path(spec.model_dir) / "seen").touch()
     assert pathlib.Path(make_source("a", 2).start().model_dir, "seen").exists()
     assert not pathlib.Path(make_source("b", 2).start().model_dir, "seen").exists()
-    assert str(cluster.home.path) not in json.dumps(vars(spec))
+    assert str(cluster.home.path) not in json.dumps(vars(spec), default=repr)
 
 
 def test_code_that_is_damaged_on_a_machine_is_fetched_again(make_source, code):
