@@ -598,7 +598,7 @@ def test_another_process_with_the_same_number_is_left_alone(harness):
 def test_processes_outlive_a_master_that_is_killed(harness, tmp_path):
     script = f"""
 import dataclasses, json, time
-from quintain.master import launcher, process_launcher
+from quintain.master.processes import launcher, process_launcher
 it = process_launcher.ProcessLauncher(worker="tiny_worker", preloaded=())
 what = {{"QUINTAIN_TINY": "wait"}}
 identity = it.start(launcher.Launch("7-1", 7, 1, (), what, {str(tmp_path)!r}))
