@@ -18,10 +18,11 @@ import keras
 import tensorflow as tf
 
 import quintain.nlp.experiments  # noqa: F401 - registers the experiments of the package
-from quintain.core import base_trainer, exp_factory, task_factory, train_utils
-from quintain.core import config_definitions as cfg
-from quintain.core.devices import distribution
-from quintain.core.saving import checkpoints
+from quintain.checkpoints import checkpoints
+from quintain.core import base_trainer, exp_factory, task_factory
+from quintain.distribute import distribution
+from quintain.garden.core import train_utils
+from quintain.settings import config_definitions as cfg
 
 EXPERIMENT = "translation/local"
 

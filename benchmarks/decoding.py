@@ -148,7 +148,7 @@ def main() -> None:
     # TensorFlow and OpenMP read these when they are loaded, here and in the peers.
     for name in ("NUM_THREADS", "OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS"):
         os.environ[name] = str(options.threads)
-    from quintain.nlp.serving import translator
+    from quintain.serving import translator
 
     ours = translator.Translator.from_model_dir(options.model_dir, alpha=0.0)
     ours._model.extra_decode_length = options.extra_length

@@ -15,7 +15,7 @@ import sys
 import tempfile
 
 from quintain import store as stores
-from quintain.records import checkpoint, experiment, states, trial
+from quintain.records.rows import checkpoint, experiment, states, trial
 
 RUNS = 5
 COMMANDS = (

@@ -11,8 +11,9 @@ import sys
 import tempfile
 import time
 
-from quintain.scheduler import launcher as launcher_lib
-from quintain.scheduler import process_launcher, slots
+from quintain.master.placing import slots
+from quintain.master.processes import launcher as launcher_lib
+from quintain.master.processes import process_launcher
 
 WORKER = """
 import sys

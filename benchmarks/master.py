@@ -11,10 +11,10 @@ import resource
 import tempfile
 import time
 
-from quintain.records import log, trial, workload
-from quintain.scheduler import launcher as launcher_lib
-from quintain.scheduler import master as master_lib
-from quintain.scheduler import slots as slots_lib
+from quintain.master import master as master_lib
+from quintain.master.placing import slots as slots_lib
+from quintain.master.processes import launcher as launcher_lib
+from quintain.records.rows import log, trial, workload
 from quintain.store import store as store_lib
 
 

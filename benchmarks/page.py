@@ -168,7 +168,7 @@ def time_drawing(page: sync_api.Page, tab: str, num_trials: int) -> float:
 
 def measure_master(browser: sync_api.Browser, server: Any) -> None:
     """Prints what reporting 100 points a second costs, with three pages that follow them."""
-    from quintain.records import metric
+    from quintain.records.rows import metric
 
     store = server.master._core.store
     contexts = [browser.new_context() for _ in range(3)]
@@ -251,8 +251,8 @@ def main() -> None:
 @contextlib.contextmanager
 def start_ours(directory: str, num_trials: int, num_points: int) -> Iterator[Any]:
     """Writes the trials, and the files of the peers, and serves them from this process."""
-    from quintain.client import home as home_lib
-    from quintain.scheduler import slots
+    from quintain.client.home import home as home_lib
+    from quintain.master.placing import slots
     from quintain.server import daemon
     from quintain.store import store as store_lib
     from quintain.testing import idle_launcher, made_search

@@ -19,8 +19,8 @@ import numpy as np
 import tensorflow as tf
 
 from quintain.core import base_task
-from quintain.core import config_definitions as cfg
 from quintain.optimization.configs import optimization_config
+from quintain.settings import config_definitions as cfg
 
 NUM_CLASSES = 10
 NUM_TOKENS = 2000

@@ -52,8 +52,9 @@ def run_child(kind: str, small_steps: int, steps: int) -> None:
     """Trains once, and prints one line of JSON for every evaluation."""
     import quintain.nlp.experiments  # noqa: F401 - registers the experiments of the package
     from quintain import orbit
-    from quintain.core import exp_factory, run_options, train_lib
+    from quintain.core import exp_factory
     from quintain.core.progressive import configs
+    from quintain.run import run_options, train_lib
 
     eval_secs = [0.0, 0.0]
 

@@ -15,7 +15,8 @@ import keras
 import tensorflow as tf
 
 import quintain.nlp.experiments  # noqa: F401 - registers the experiments of the package
-from quintain.core import base_trainer, exp_factory, task_factory, train_utils
+from quintain.core import base_trainer, exp_factory, task_factory
+from quintain.garden.core import train_utils
 
 EXPERIMENT = "translation/local"
 

@@ -39,7 +39,8 @@ import page
 from scale_cluster import cluster, masters
 
 from quintain import store as stores
-from quintain.client import connection, master_file, token_files
+from quintain.client.home import master_file, token_files
+from quintain.client.http import connection
 from quintain.testing import made_search
 
 CONFIG = {

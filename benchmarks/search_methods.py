@@ -10,7 +10,7 @@ import sys
 import time
 from typing import Any
 
-from quintain.records import experiment_spec
+from quintain.records.config import experiment_spec
 from quintain.search import search_factory, searcher, simulate
 
 SPACE = {

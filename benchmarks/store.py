@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from quintain import store as stores
-from quintain.records import experiment, metric, states, trial
+from quintain.records.rows import experiment, metric, states, trial
 
 BATCH = 1000
 _COLUMNS = "trial_id, grp, total, metrics, inputs, time"

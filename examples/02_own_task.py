@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from quintain.core import base_task, task_factory, train_lib
 from quintain.core import config_definitions as cfg
-from quintain.core.devices import distribution
+from quintain.distribute import distribution
 
 
 @dataclasses.dataclass

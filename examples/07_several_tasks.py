@@ -12,8 +12,9 @@ import tensorflow as tf
 
 from quintain.core import base_task, task_factory
 from quintain.core import config_definitions as cfg
-from quintain.core.devices import distribution
-from quintain.core.multitask import base_model, configs, multitask, train_lib
+from quintain.core.multitask import base_model, configs, multitask
+from quintain.distribute import distribution
+from quintain.garden.core import multitask_train_lib as train_lib
 
 
 @dataclasses.dataclass

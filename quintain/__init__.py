@@ -5,7 +5,9 @@
 `tfm.hyperparams`. They load when they are first used.
 """
 
-from quintain import deferred_imports, lazy_modules, onednn, quiet_tensorflow, reference_imports
+from quintain import lazy_modules
+from quintain.process import deferred_imports, onednn, quiet_tensorflow
+from quintain.reference import reference_imports
 
 __version__ = "0.1.0"
 
@@ -16,6 +18,6 @@ reference_imports.install()
 
 __getattr__, __dir__ = lazy_modules.attach(
     __name__,
-    ("common", "config", "core", "modeling", "nlp", "optimization", "orbit", "utils"),
-    names={"core.fitting.fit": ["fit"], "core.history": ["read_history"]},
+    ("garden.common", "config", "core", "modeling", "nlp", "optimization", "orbit", "garden.utils"),
+    names={"run.fitting.fit": ["fit"], "run.history": ["read_history"]},
 )

@@ -8,14 +8,13 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from quintain import reference_names
+from quintain.reference import reference_names
 
 
 def attach(
     package: str,
     modules: Iterable[str] = (),
     *,
-    doors: Mapping[str, str] | None = None,
     names: Mapping[str, Iterable[str]] | None = None,
     find_names: Callable[[], Mapping[str, str]] | None = None,
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
@@ -27,8 +26,6 @@ def attach(
     Args:
         package: Name of the package, its `__name__`.
         modules: Its modules and packages that are attributes of it.
-        doors: Names by which it also offers modules that are elsewhere below it, with their paths
-            from it, such as `{"checkpoints": "saving.checkpoints"}`.
         names: What it offers of its modules, by their paths from it.
         find_names: Returns what else it offers, with the full names of the modules that have it.
             It is called when a name is asked for that is none of the above.
@@ -40,12 +37,12 @@ def attach(
         >>> __getattr__("OneOfConfig")
         <class 'quintain.config.one_of.OneOfConfig'>
     """
-    paths = {name: name for name in modules} | dict(doors or {})
+    paths = set(modules)
     owners = {name: path for path, offered in (names or {}).items() for name in offered}
 
     def get(name: str) -> Any:
         if name in paths:
-            return importlib.import_module(f"{package}.{paths[name]}")
+            return importlib.import_module(f"{package}.{name}")
         if name in owners:
             return getattr(importlib.import_module(f"{package}.{owners[name]}"), name)
         # A private name is asked for by the interpreter, before any module is there.

@@ -4,8 +4,8 @@
     PYTHONPATH=. scripts/inventory.py
 
 The facts are in `tests/contracts/reference_names.txt`, which `reference_inventory.py` makes. What
-is not offered is listed in `quintain.reference_names.REFUSED`; single arguments, defaults and
-attributes that differ, in `tests/contracts/reference_differences.txt`.
+is not offered is listed in `quintain.reference.reference_names.REFUSED`; single arguments, defaults
+and attributes that differ, in `tests/contracts/reference_differences.txt`.
 """
 
 import collections
@@ -13,7 +13,7 @@ import pathlib
 from collections.abc import Iterable, Iterator, Mapping
 
 import inventory_facts
-from quintain import reference_names
+from quintain.reference import reference_names
 
 _ROOT = pathlib.Path(__file__).parents[1]
 FACTS = _ROOT / "tests/contracts/reference_names.txt"

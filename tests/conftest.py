@@ -288,7 +288,7 @@ def _write_run(experiment, task_fields, directory, *, num_checkpoints=1, is_nois
     tf = importlib.import_module("tensorflow")
     importlib.import_module("quintain.nlp.experiments")
     exp_factory = importlib.import_module("quintain.core.exp_factory")
-    run_files = importlib.import_module("quintain.core.saving.run_files")
+    run_files = importlib.import_module("quintain.run.run_files")
     task_factory = importlib.import_module("quintain.core.task_factory")
     params = exp_factory.get_exp_config(experiment)
     params.override({"task": task_fields})

@@ -13,7 +13,6 @@ def package(tmp_path, monkeypatch):
         "__getattr__, __dir__ = lazy_modules.attach(\n"
         "    __name__,\n"
         "    ('plain',),\n"
-        "    doors={'inner': 'room.inner'},\n"
         "    names={'room.inner': ('Thing',)},\n"
         ")\n"
     )
@@ -34,12 +33,10 @@ def test_modules_are_imported_when_they_are_first_used(package):
     assert package.plain is sys.modules["lazy_package.plain"]
 
 
-def test_a_module_in_a_room_has_a_door(package):
-    assert package.inner is sys.modules["lazy_package.room.inner"]
-
-
 def test_names_are_those_of_the_modules_that_have_them(package):
-    assert package.Thing is package.inner.Thing
+    thing = package.Thing
+
+    assert thing is sys.modules["lazy_package.room.inner"].Thing
 
 
 def test_an_unknown_name_is_an_attribute_error(package):
@@ -48,7 +45,7 @@ def test_an_unknown_name_is_an_attribute_error(package):
 
 
 def test_everything_is_listed_before_it_is_imported(package):
-    assert {"plain", "inner", "Thing"} <= set(dir(package))
+    assert {"plain", "Thing"} <= set(dir(package))
     assert "lazy_package.plain" not in sys.modules
 
 

@@ -18,9 +18,9 @@ import quintain_peer
 import tensorflow as tf
 
 from quintain.core import base_trainer
-from quintain.core import config_definitions as cfg
 from quintain.nlp.configs import bert, encoders
 from quintain.nlp.tasks import masked_lm
+from quintain.settings import config_definitions as cfg
 
 SIZES = batches.SIZES
 

@@ -14,12 +14,13 @@ import numpy as np
 import tensorflow as tf
 
 from quintain import optimization
-from quintain.core import base_trainer, exp_factory, task_factory, train_utils
-from quintain.core import config_definitions as cfg
-from quintain.core.devices import distribution, runtime_environment
+from quintain.core import base_trainer, exp_factory, task_factory
+from quintain.distribute import distribution, runtime_environment
+from quintain.garden.core import train_utils
 from quintain.nlp.experiments import translation as _experiments  # noqa: F401, registers
 from quintain.nlp.modeling.losses import padded_cross_entropy
 from quintain.nlp.modeling.ops import decoding
+from quintain.settings import config_definitions as cfg
 
 SIZES = batches.SIZES
 STEPS_PER_LOOP = 5

@@ -7,8 +7,8 @@ from typing import Any
 
 from scale_cluster import http_pool, processes
 
-from quintain.cluster import agent_protocol
-from quintain.records import slot
+from quintain.cluster.agents import agent_protocol
+from quintain.records.rows import slot
 
 _GONE = 410
 

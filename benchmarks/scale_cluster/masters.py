@@ -9,7 +9,7 @@ from typing import Self
 
 import page
 
-from quintain.client import master_file
+from quintain.client.home import master_file
 
 
 class Master:

@@ -11,9 +11,10 @@ import numpy as np
 import tensorflow as tf
 
 from quintain import optimization
-from quintain.core import base_task, base_trainer, train_utils
-from quintain.core import config_definitions as cfg
-from quintain.core.devices import distribution, runtime_environment
+from quintain.core import base_task, base_trainer
+from quintain.distribute import distribution, runtime_environment
+from quintain.garden.core import train_utils
+from quintain.settings import config_definitions as cfg
 
 Named = dict[str, np.ndarray]
 

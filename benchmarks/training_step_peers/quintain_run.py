@@ -18,10 +18,10 @@ import quintain_peer
 import tensorflow as tf
 
 from quintain.core import base_trainer
-from quintain.core import config_definitions as cfg
 from quintain.nlp.modeling.losses import padded_cross_entropy
 from quintain.nlp.modeling.models import seq2seq_transformer, transformer_stacks
 from quintain.nlp.tasks import translation
+from quintain.settings import config_definitions as cfg
 
 SIZES = batches.SIZES
 

@@ -5,9 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from quintain.cli import output
-from quintain.records import checkpoint as checkpoint_lib
-from quintain.records import experiment as experiment_lib
-from quintain.records import metric_order, states, trial
+from quintain.records.rows import checkpoint as checkpoint_lib
+from quintain.records.rows import experiment as experiment_lib
+from quintain.records.rows import states, trial
+from quintain.records.views import metric_order
 
 TRIAL_COLUMNS: Final[tuple[output.Column[trial.TrialRecord], ...]] = (
     output.Column("id", lambda row: row.id),

@@ -14,8 +14,8 @@ import click
 import quintain
 from quintain import errors
 from quintain.client import calls as calls_lib
-from quintain.client import home as home_lib
-from quintain.client import home_database, logins, master_file
+from quintain.client.home import home as home_lib
+from quintain.client.home import home_database, logins, master_file
 
 if TYPE_CHECKING:
     from quintain.client import master_client
@@ -64,7 +64,7 @@ def ask(question: Callable[[calls_lib.Calls], T]) -> T:
 @contextlib.contextmanager
 def _open_store(home: home_lib.Home) -> Iterator[calls_lib.Calls]:
     # `--help` need not wait for these.
-    from quintain.scheduler import home_identity
+    from quintain.master.cleanup import home_identity
     from quintain.server import direct_calls
 
     home.close_to_others()
@@ -87,7 +87,7 @@ def _open_to_read(database: home_database.Database) -> "reading.ReadableStore":
         from quintain.store import store
 
         return store.open_store(database)
-    from quintain.store import sqlite_file
+    from quintain.store.sqlite import sqlite_file
 
     return sqlite_file.open_to_read(database)
 

@@ -98,7 +98,7 @@ def build_launchers(given: dict[str, Any]) -> "launchers.LauncherSettings":
     Raises:
         ConfigError: If they contradict each other.
     """
-    from quintain.cluster import ray_messages
+    from quintain.cluster.ray import ray_messages
     from quintain.server import launchers
 
     kind, timeout_secs = given.pop("launcher", "agents"), given.pop("node_timeout", 30.0)

@@ -13,21 +13,33 @@ from typing import Final
 
 import click
 
-from quintain import __version__, durable_files, errors, frame_memory, process_end, user_errors
-from quintain.cli import local_cluster, standard_streams
+from quintain import __version__, errors
+from quintain.cli import standard_streams
 from quintain.cli.lazy_group import LazyGroup
+from quintain.cli.training import local_cluster
+from quintain.files import durable_files
+from quintain.process import frame_memory, process_end, user_errors
 from quintain.terminal import printable
 
 COMMANDS: Final = {
-    "agent": ("quintain.cli.agent:agent", "Let this machine run trials for a master elsewhere."),
+    "agent": (
+        "quintain.cli.platform.agent:agent",
+        "Let this machine run trials for a master elsewhere.",
+    ),
     "checkpoint": (
-        "quintain.cli.checkpoint:checkpoint",
+        "quintain.cli.platform.checkpoint:checkpoint",
         "Show, copy and delete saved states of trials; average those of a run.",
     ),
-    "config": ("quintain.cli.config:config", "Show, list, compare and describe experiments."),
-    "data": ("quintain.cli.data:data", "Prepare data: train a vocabulary, mask text for BERT."),
+    "config": (
+        "quintain.cli.training.config:config",
+        "Show, list, compare and describe experiments.",
+    ),
+    "data": (
+        "quintain.cli.training.data:data",
+        "Prepare data: train a vocabulary, mask text for BERT.",
+    ),
     "doctor": (
-        "quintain.cli.doctor:doctor",
+        "quintain.cli.platform.doctor:doctor",
         "Show what this machine has, and what keeps something from working.",
     ),
     "experiment": (
@@ -35,38 +47,62 @@ COMMANDS: Final = {
         "Search hyperparameters: create, show and steer experiments.",
     ),
     "export": (
-        "quintain.cli.export:export",
+        "quintain.cli.training.export:export",
         "Write a trained model as a SavedModel with text in and out.",
     ),
-    "login": ("quintain.cli.login:login", "Ask the master of another machine by all commands."),
-    "logout": ("quintain.cli.login:logout", "Ask the master of this home directory again."),
-    "master": ("quintain.cli.master:master", "Run the master of experiments, or ask it."),
+    "login": (
+        "quintain.cli.platform.login:login",
+        "Ask the master of another machine by all commands.",
+    ),
+    "logout": (
+        "quintain.cli.platform.login:logout",
+        "Ask the master of this home directory again.",
+    ),
+    "master": ("quintain.cli.platform.master:master", "Run the master of experiments, or ask it."),
     "migrate": (
-        "quintain.cli.migrate:migrate",
+        "quintain.cli.platform.migrate:migrate",
         "Move programs of PEDL, Determined and the Model Garden by their imports.",
     ),
     "node": (
-        "quintain.cli.node:node",
+        "quintain.cli.platform.node:node",
         "Show machines that run trials, empty them, and use them again.",
     ),
     "predict": (
-        "quintain.cli.predict:predict",
+        "quintain.cli.training.predict:predict",
         "Ask a trained model about texts, or about files of examples.",
     ),
     "serve-model": (
-        "quintain.cli.serve_model:serve_model",
+        "quintain.cli.training.serve_model:serve_model",
         "Answer over HTTP with a trained model.",
     ),
-    "store": ("quintain.cli.store:store", "Copy experiments to another database, and back."),
+    "store": (
+        "quintain.cli.platform.store:store",
+        "Copy experiments to another database, and back.",
+    ),
     "tensorboard": (
-        "quintain.cli.tensorboard:tensorboard",
+        "quintain.cli.training.tensorboard:tensorboard",
         "Show trials and runs in TensorBoard.",
     ),
-    "train": ("quintain.cli.train:train", "Train and evaluate an experiment, or go on with a run."),
-    "trial": ("quintain.cli.trial:trial", "Show and steer trials, the points of searches."),
-    "translate": ("quintain.cli.translate:translate", "Translate text with a trained model."),
-    "tune": ("quintain.cli.tune:tune", "Find a learning rate, and the largest batch that fits."),
-    "ui": ("quintain.cli.ui:ui", "Open the page: watch searches and runs, and steer them."),
+    "train": (
+        "quintain.cli.training.train:train",
+        "Train and evaluate an experiment, or go on with a run.",
+    ),
+    "trial": (
+        "quintain.cli.platform.trial:trial",
+        "Show and steer trials, the points of searches.",
+    ),
+    "translate": (
+        "quintain.cli.training.translate:translate",
+        "Translate text with a trained model.",
+    ),
+    "tune": (
+        "quintain.cli.training.tune:tune",
+        "Find a learning rate, and the largest batch that fits.",
+    ),
+    "ui": (
+        "quintain.cli.platform.ui:ui",
+        "Open the page: watch searches and runs, and steer them.",
+    ),
 }
 
 EXIT_BAD_INPUT: Final = 2

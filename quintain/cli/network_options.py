@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from quintain.server import network
+    from quintain.server.http import network
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -50,7 +50,7 @@ def build_network(
     Raises:
         ConfigError: If they contradict each other.
     """
-    from quintain.server import network
+    from quintain.server.http import network
 
     made = network.Network(host, tls, certificate or "", key or "", insecure)
     network.check(made)

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from quintain import errors, quiet_tensorflow
+from quintain import errors
+from quintain.process import quiet_tensorflow
 
 if TYPE_CHECKING:
-    from quintain.core import experiment_parser
+    from quintain.run import experiment_parser
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -208,7 +209,7 @@ def build_parse_options(**flags: Any) -> "experiment_parser.ParseConfigOptions":
     tensorflow_import.import_quietly()
     with quiet_tensorflow.without_collecting(is_kept="quintain.nlp.experiments" not in sys.modules):
         import quintain.nlp.experiments  # noqa: F401 - registers the experiments of the package
-        from quintain.core import experiment_parser
+        from quintain.run import experiment_parser
 
     flags["set"] = flags.pop("assignments", ())
     return experiment_parser.ParseConfigOptions(**flags)

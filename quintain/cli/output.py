@@ -12,7 +12,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import click
 
-from quintain import csv_files
+from quintain.files import csv_files
 from quintain.terminal import durations, printable
 
 format_secs = durations.format_secs
@@ -107,7 +107,7 @@ def confirm(question: str) -> None:
 
 def print_json(value: object) -> None:
     """Prints records as JSON; numbers that are not finite become texts."""
-    from quintain.records import codec
+    from quintain.records.rows import codec
 
     click.echo(json.dumps(codec.to_plain(value), indent=2))
 
@@ -135,7 +135,7 @@ def print_fields(fields: Mapping[str, object], *, err: bool = False, indent: str
 
 def to_csv(rows: Iterable[R], columns: Sequence[Column[R]]) -> str:
     """Returns rows as CSV with a heading."""
-    from quintain.records import codec
+    from quintain.records.rows import codec
 
     text = io.StringIO()
     plain = ([codec.to_plain(column.get(row)) for column in columns] for row in rows)

@@ -15,10 +15,11 @@ from typing import Final
 
 import click
 
-from quintain import durable_files, errors
+from quintain import errors
 from quintain.client import address
-from quintain.client import home as home_lib
-from quintain.records import master_status
+from quintain.client.home import home as home_lib
+from quintain.files import durable_files
+from quintain.records.views import master_status
 
 _DISPLAYS: Final = ("DISPLAY", "WAYLAND_DISPLAY")
 

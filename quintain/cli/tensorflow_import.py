@@ -4,7 +4,7 @@ import logging
 import os
 import sys
 
-from quintain import quiet_tensorflow
+from quintain.process import quiet_tensorflow
 
 
 def import_quietly() -> None:

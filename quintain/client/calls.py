@@ -5,19 +5,12 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-from quintain.records import checkpoint as checkpoint_lib
-from quintain.records import experiment as experiment_lib
-from quintain.records import (
-    following,
-    importance,
-    log,
-    master_status,
-    metric,
-    provenance,
-    states,
-    trial_table,
-)
-from quintain.records import trial as trial_lib
+from quintain.records.config import provenance
+from quintain.records.rows import checkpoint as checkpoint_lib
+from quintain.records.rows import experiment as experiment_lib
+from quintain.records.rows import log, metric, states
+from quintain.records.rows import trial as trial_lib
+from quintain.records.views import following, importance, master_status, trial_table
 
 
 class Calls(abc.ABC):

@@ -6,7 +6,7 @@ import os
 import pathlib
 from typing import IO, Any, Final
 
-from quintain.client import connection
+from quintain.client.http import connection
 
 _PREFIX: Final = "/api/v1"
 _PIECE_BYTES: Final = 3 * 2**20

@@ -8,9 +8,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from quintain import errors
-from quintain.client import connection as connection_lib
-from quintain.client import transfers
-from quintain.records import codec, file_listing
+from quintain.client.http import connection as connection_lib
+from quintain.client.http import transfers
+from quintain.records.rows import codec
+from quintain.records.views import file_listing
 
 _LONG_SECS = 1800.0
 """Time for the master to read a checkpoint again, of a hundred GB, say."""

@@ -8,23 +8,16 @@ from typing import Any, Final, Self, TypeVar
 from typing_extensions import override
 
 from quintain.client import address as address_lib
-from quintain.client import calls, code_calls, connection, node_calls, page_calls, transfers
-from quintain.client import home as home_lib
+from quintain.client import calls, code_calls, node_calls, page_calls
 from quintain.client import query_fields as fields_lib
-from quintain.records import checkpoint as checkpoint_lib
-from quintain.records import (
-    codec,
-    following,
-    importance,
-    log,
-    master_status,
-    metric,
-    provenance,
-    states,
-    trial_table,
-)
-from quintain.records import experiment as experiment_lib
-from quintain.records import trial as trial_lib
+from quintain.client.home import home as home_lib
+from quintain.client.http import connection, transfers
+from quintain.records.config import provenance
+from quintain.records.rows import checkpoint as checkpoint_lib
+from quintain.records.rows import codec, log, metric, states
+from quintain.records.rows import experiment as experiment_lib
+from quintain.records.rows import trial as trial_lib
+from quintain.records.views import following, importance, master_status, trial_table
 
 _PREFIX: Final = "/api/v1"
 _COMMAND_SECS: Final = 600.0

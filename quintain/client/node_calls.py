@@ -3,9 +3,9 @@
 import urllib.parse
 from typing import Final
 
-from quintain.client import connection
-from quintain.records import codec
-from quintain.records import node as node_lib
+from quintain.client.http import connection
+from quintain.records.rows import codec
+from quintain.records.rows import node as node_lib
 
 _PREFIX: Final = "/api/v1/nodes"
 

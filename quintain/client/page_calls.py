@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import Final
 
-from quintain.client import connection
-from quintain.records import codec, master_status
+from quintain.client.http import connection
+from quintain.records.rows import codec
+from quintain.records.views import master_status
 
 _PREFIX: Final = "/api/v1"
 

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from quintain.records import provenance
+from quintain.records.config import provenance
 
 MOST_DIFF_BYTES: Final = 200_000
 """Bytes of the changes to the code that are kept."""

@@ -1,7 +1,7 @@
 """What a trial's process asks the master and tells it. Every call may safely be repeated."""
 
-from quintain.client import connection as connection_lib
-from quintain.records import codec, trial, workload
+from quintain.client.http import connection as connection_lib
+from quintain.records.rows import codec, trial, workload
 
 _EXTRA_WAIT_SECS = 30.0
 """Time for an answer beyond the time that the master was asked to wait."""

@@ -1,22 +1,18 @@
 """Typed configs: dataclasses that check themselves, read YAML and can be locked."""
 
-from quintain.config.base_config import Config, bind
-from quintain.config.oneof import OneOfConfig
-from quintain.config.params_dict import (
-    ParamsDict,
-    nested_csv_str_to_json_str,
-    override_params_dict,
-    read_yaml_to_params_dict,
-    save_params_dict_to_yaml,
-)
+from quintain import lazy_modules
 
-__all__ = [
-    "Config",
-    "OneOfConfig",
-    "ParamsDict",
-    "bind",
-    "nested_csv_str_to_json_str",
-    "override_params_dict",
-    "read_yaml_to_params_dict",
-    "save_params_dict_to_yaml",
-]
+__getattr__, __dir__ = lazy_modules.attach(
+    __name__,
+    names={
+        "base_config": ("Config", "bind"),
+        "oneof": ("OneOfConfig",),
+        "params_dict": (
+            "ParamsDict",
+            "nested_csv_str_to_json_str",
+            "override_params_dict",
+            "read_yaml_to_params_dict",
+            "save_params_dict_to_yaml",
+        ),
+    },
+)

@@ -17,7 +17,8 @@ from typing import Any, Final, TextIO, TypeVar, overload
 
 import gin
 
-from quintain import errors, file_io
+from quintain import errors
+from quintain.files import file_io
 
 T = TypeVar("T", bound=Callable[..., Any])
 

@@ -4,8 +4,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from quintain import errors, file_io
+from quintain import errors
 from quintain.config import yaml_io, yaml_limits, yaml_nodes
+from quintain.files import file_io
 
 _NAME: Final = re.compile(r"[A-Za-z_]\w*(?:\[\d{1,9}\])*(?:\.[A-Za-z_]\w*(?:\[\d{1,9}\])*)*")
 _PART: Final = re.compile(r"[A-Za-z_]\w*|\[\d+\]")

@@ -14,8 +14,9 @@ from typing import Any, ClassVar, Final, NoReturn
 
 import yaml
 
-from quintain import errors, file_io
+from quintain import errors
 from quintain.config import yaml_limits, yaml_nodes
+from quintain.files import file_io
 
 _BaseLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _BaseDumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)

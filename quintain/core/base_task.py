@@ -15,16 +15,10 @@ import keras
 import tensorflow as tf
 
 from quintain import errors
-from quintain.core import config_definitions as cfg
+from quintain.checkpoints import checkpoint_fit
 from quintain.core import task_serving
-from quintain.core.config_definitions import (
-    DifferentialPrivacyConfig as DifferentialPrivacyConfig,
-)
-from quintain.core.config_definitions import RuntimeConfig as RuntimeConfig
-from quintain.core.config_definitions import TaskConfig as TaskConfig
 from quintain.core.privacy import private_training
 from quintain.core.reports.shown_metrics import MetricLabel as MetricLabel
-from quintain.core.saving import checkpoint_fit
 from quintain.core.steps import model_metrics, task_checks
 from quintain.optimization import (
     gradient_accumulation,
@@ -33,6 +27,12 @@ from quintain.optimization import (
 )
 from quintain.optimization.configs.optimization_config import (
     OptimizationConfig as OptimizationConfig,
+)
+from quintain.settings import config_definitions as cfg
+from quintain.settings.config_definitions import (
+    DifferentialPrivacyConfig,
+    RuntimeConfig,
+    TaskConfig,  # noqa: F401
 )
 
 

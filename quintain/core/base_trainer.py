@@ -15,11 +15,9 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain import errors, orbit
+from quintain.checkpoints import best_checkpoint
 from quintain.config import gin_io
 from quintain.core import base_task
-from quintain.core import config_definitions as cfg
-from quintain.core.devices import async_loops, replica_steps, step_kernels, tpu
-from quintain.core.input import input_watch
 from quintain.core.loop import (
     dataset_distribution,
     loop_record,
@@ -29,10 +27,12 @@ from quintain.core.loop import (
     trainer_state,
 )
 from quintain.core.privacy import privacy_accounting, privacy_ledger
-from quintain.core.saving import best_checkpoint
 from quintain.core.steps import model_metrics, own_code, task_checks
+from quintain.distribute import async_loops, replica_steps, step_kernels, tpu
+from quintain.input.diagnosis import input_watch
 from quintain.optimization import optimizer_wrapper
 from quintain.orbit import finite_data
+from quintain.settings import config_definitions as cfg
 
 ExperimentConfig = cfg.ExperimentConfig
 TrainerConfig = cfg.TrainerConfig

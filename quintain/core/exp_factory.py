@@ -6,9 +6,10 @@ import sys
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from quintain import errors, reference_names, registry
-from quintain.core import config_definitions as cfg
+from quintain import errors, registry
 from quintain.core import user_modules
+from quintain.reference import reference_names
+from quintain.settings import config_definitions as cfg
 
 ConfigFactory = Callable[[], cfg.ExperimentConfig]
 F = TypeVar("F", bound=ConfigFactory)

@@ -28,9 +28,9 @@ from typing import Any, ClassVar, Final
 import keras
 import tensorflow as tf
 
-from quintain import errors, file_io, file_paths
-from quintain.core.saving import checkpoint_fit, saved_graph
-from quintain.orbit import literal_paths
+from quintain import errors
+from quintain.checkpoints import checkpoint_fit, saved_graph
+from quintain.files import file_io, file_paths, literal_paths
 
 MAX_DIRECTORY_CREATION_ATTEMPTS: Final = 10
 """How often `get_timestamped_export_dir` looks for a name that is free."""

@@ -12,8 +12,9 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain import errors, user_errors
+from quintain import errors
 from quintain.core import export_base
+from quintain.process import user_errors
 
 INPUTS: Final = "inputs"
 OUTPUTS: Final = "outputs"

@@ -5,7 +5,7 @@ from typing import Any, Final, TypeVar
 
 from quintain import errors, registry
 from quintain.core import base_task
-from quintain.core import config_definitions as cfg
+from quintain.settings import config_definitions as cfg
 
 T = TypeVar("T", bound=type[base_task.Task])
 

@@ -3,9 +3,9 @@
 import keras
 import tensorflow as tf
 
-from quintain.core import config_definitions as cfg
 from quintain.core import export_base, model_export
 from quintain.modeling import keras_names
+from quintain.settings import config_definitions as cfg
 
 keras_names.complete()  # Tasks of users name the losses of `tf.keras`.
 

@@ -6,11 +6,11 @@ import keras
 import tensorflow as tf
 
 from quintain import errors
+from quintain.checkpoints import checkpoint_fit, saved_graph
 from quintain.core import base_task
-from quintain.core import config_definitions as cfg
-from quintain.core.saving import checkpoint_fit, saved_graph
+from quintain.files import literal_paths
 from quintain.optimization import ema, optimizer_wrapper
-from quintain.orbit import literal_paths
+from quintain.settings import config_definitions as cfg
 
 
 def restore_trained(

@@ -6,12 +6,12 @@ from collections.abc import Callable
 import keras
 
 from quintain import errors
+from quintain.checkpoints import best_checkpoint
 from quintain.config import gin_io
 from quintain.core import base_task, base_trainer
-from quintain.core import config_definitions as cfg
 from quintain.core.privacy import privacy_accounting
-from quintain.core.saving import best_checkpoint
 from quintain.core.steps import task_checks
+from quintain.settings import config_definitions as cfg
 
 
 @gin_io.configurable

@@ -11,7 +11,8 @@ import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from quintain import errors, user_errors
+from quintain import errors
+from quintain.process import user_errors
 
 MAIN: Final = "__main__"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from quintain import csv_files, durable_files, file_io, file_paths
+from quintain.files import csv_files, durable_files, file_io, file_paths
 from quintain.loggers import metric_logger
 
 

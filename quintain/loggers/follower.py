@@ -8,8 +8,9 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from quintain import errors, user_errors
+from quintain import errors
 from quintain.loggers import metric_logger
+from quintain.process import user_errors
 
 logger = logging.getLogger(__name__)
 

@@ -7,8 +7,9 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
-from quintain import errors, user_errors
+from quintain import errors
 from quintain.config import field_types
+from quintain.process import user_errors
 
 Ending = Literal["completed", "failed", "stopped"]
 

@@ -9,7 +9,8 @@ from tensorboard.compat.proto import event_pb2, summary_pb2
 from tensorboard.summary.writer import record_writer
 from typing_extensions import override
 
-from quintain import errors, file_io, file_paths
+from quintain import errors
+from quintain.files import file_io, file_paths
 from quintain.loggers import metric_logger
 
 

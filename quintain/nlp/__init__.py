@@ -17,5 +17,4 @@ __getattr__, __dir__ = lazy_modules.attach(
         "serving",
         "tasks",
     ),
-    doors={"classifier": "serving.classifier", "translator": "serving.translator"},
 )

@@ -17,12 +17,13 @@ from typing import Any, Final
 import numpy as np
 import tensorflow as tf
 
-from quintain import errors, file_io, file_paths, orbit
-from quintain.core import actions, run_kinds, run_mode, run_options, train_lib
-from quintain.core import config_definitions as cfg
-from quintain.core.devices import distribution, runtime_environment
-from quintain.core.saving import checkpoints, evaluation_log, recovery_state, run_lock, training_log
-from quintain.orbit import checkpoint_watch, literal_paths, whole_files
+from quintain import errors, orbit
+from quintain.checkpoints import checkpoints, evaluation_log, recovery_state, run_lock
+from quintain.distribute import distribution, runtime_environment
+from quintain.files import file_io, file_paths, literal_paths, whole_files
+from quintain.orbit import checkpoint_watch
+from quintain.run import actions, run_kinds, run_mode, run_options, train_lib, training_log
+from quintain.settings import config_definitions as cfg
 
 STATE_FILE: Final = "continuous_finetune.json"
 SUMMARY_SUBDIR: Final = "eval"

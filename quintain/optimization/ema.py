@@ -8,13 +8,9 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain import reference_names
-from quintain.optimization import (
-    fused_optimizer,
-    native_adam,
-    optimizer_wrapper,
-    serializable,
-)
+from quintain.optimization import fused_optimizer, optimizer_wrapper, serializable
+from quintain.optimization.rules import native_adam
+from quintain.reference import reference_names
 
 __getattr__ = reference_names.refusing(__name__)
 

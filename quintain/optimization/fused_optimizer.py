@@ -21,13 +21,8 @@ import numpy as np
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.optimization import (
-    dense_gradients,
-    gradient_clipping,
-    lr_schedule,
-    norms,
-    parameters,
-)
+from quintain.optimization import dense_gradients, gradient_clipping, norms, parameters
+from quintain.optimization.schedules import lr_schedule
 
 GradientsAndVariables: TypeAlias = list[tuple[Any, Any]]
 """Pairs of a gradient (`tf.Tensor` or `tf.IndexedSlices`) and its variable."""

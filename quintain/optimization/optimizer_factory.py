@@ -20,8 +20,9 @@ import keras
 
 from quintain import errors, registry
 from quintain.config import base_config, gin_io, one_of
-from quintain.optimization import ema, fused_optimizer, lr_schedule, lr_warmup
+from quintain.optimization import ema, fused_optimizer
 from quintain.optimization.configs import choices, optimization_config
+from quintain.optimization.schedules import lr_schedule, lr_warmup
 
 CONFIG_PATH: Final = "trainer.optimizer_config"
 """Where the config lies in an experiment's config; error messages start with it."""

@@ -15,7 +15,7 @@ import tensorflow as tf
 from tensorflow.python.checkpoint import functional_saver
 from tensorflow.python.training.saving import saveable_object
 
-from quintain import file_io, file_paths
+from quintain.files import file_io, file_paths
 
 
 class BackgroundCheckpointer:

@@ -9,7 +9,7 @@ from typing import Final
 from google.protobuf import text_format
 from tensorflow.python.training import checkpoint_state_pb2
 
-from quintain import file_io, file_paths
+from quintain.files import file_io, file_paths
 
 POLL_SECS: Final = 1.0
 

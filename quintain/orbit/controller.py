@@ -8,12 +8,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from quintain import errors, file_io
+from quintain import errors
+from quintain.files import file_io, literal_paths
 from quintain.orbit import (
     checkpoint_schedule,
     checkpoint_watch,
     finite_data,
-    literal_paths,
     loop_schedule,
     runner,
     values,

@@ -17,8 +17,8 @@ from typing import Any, Final
 
 import tensorflow as tf
 
-from quintain import told_again
 from quintain.orbit import cluster
+from quintain.process import told_again
 
 _logger = logging.getLogger(__name__)
 

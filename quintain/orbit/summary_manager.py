@@ -10,8 +10,8 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import summary_pb2
 
-from quintain import file_paths
-from quintain.orbit import values, whole_files
+from quintain.files import file_paths, whole_files
+from quintain.orbit import values
 
 _logger = logging.getLogger(__name__)
 

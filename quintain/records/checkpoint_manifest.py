@@ -14,8 +14,9 @@ import stat
 from collections.abc import Mapping
 from typing import Any, Final
 
-from quintain import changing_files, durable_files, errors
-from quintain.records import file_listing
+from quintain import errors
+from quintain.files import changing_files, durable_files
+from quintain.records.views import file_listing
 
 FORMAT: Final = 1
 """Version of the layout."""

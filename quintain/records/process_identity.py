@@ -18,7 +18,7 @@ import sys
 import time
 from typing import Final
 
-from quintain.records import trial
+from quintain.records.rows import trial
 
 _HAS_PROC: Final = os.path.exists("/proc/self/stat")
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from quintain import errors
-from quintain.records import importance
+from quintain.records.views import importance
 from quintain.search import hyperparameters
 from quintain.search import space as space_lib
 

@@ -7,7 +7,7 @@ import numpy as np
 from typing_extensions import override
 
 from quintain import errors
-from quintain.records import hyperparameter_config
+from quintain.records.config import hyperparameter_config
 from quintain.search import base_search
 from quintain.search import space as space_lib
 

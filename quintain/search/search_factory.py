@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from quintain import errors
-from quintain.records import experiment_spec, searcher_base
+from quintain.records.config import experiment_spec, searcher_base
 from quintain.search import base_search, searcher
 from quintain.search import space as space_lib
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from quintain.records import experiment_spec
+from quintain.records.config import experiment_spec
 from quintain.search import base_search, search_factory, searcher
 
 MAX_EVENTS: Final = 5_000_000

@@ -20,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 
 from quintain import errors
-from quintain.records import hyperparameter_config
+from quintain.records.config import hyperparameter_config
 from quintain.search import hyperparameters
 
 Hparams = dict[str, Any]

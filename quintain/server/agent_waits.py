@@ -16,9 +16,10 @@ from typing import Final
 from starlette import types
 
 from quintain import errors
-from quintain.client import token_files
-from quintain.cluster import agent_launcher, agent_protocol
-from quintain.server import access, responses
+from quintain.client.home import token_files
+from quintain.cluster.agents import agent_launcher, agent_protocol
+from quintain.server.http import responses
+from quintain.server.security import access
 from quintain.web import connections
 
 _BEGIN: Final = f"{agent_protocol.PATH}/"

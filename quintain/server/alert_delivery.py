@@ -19,9 +19,10 @@ from typing import Any, Final
 
 import urllib3
 
-from quintain.client import home as home_lib
-from quintain.records import experiment_sections
-from quintain.server import alert_request, own_commands
+from quintain.client.home import home as home_lib
+from quintain.records.config import experiment_sections
+from quintain.server import alert_request
+from quintain.server.security import own_commands
 from quintain.terminal import printable
 
 TIMEOUT_SECS: Final = 30.0

@@ -15,8 +15,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Self
 
 from quintain import errors
-from quintain.client import home as home_lib
-from quintain.records import change, codec, experiment, experiment_sections, states, trial
+from quintain.client.home import home as home_lib
+from quintain.records.config import experiment_sections
+from quintain.records.rows import change, codec, experiment, states, trial
 from quintain.server import alert_delivery
 from quintain.store import store as store_lib
 

@@ -16,28 +16,17 @@ from starlette import types
 from typing_extensions import override
 
 from quintain import errors
-from quintain.client import home as home_lib
-from quintain.client import token_files
-from quintain.cluster import agent_launcher
-from quintain.records import master_status
-from quintain.scheduler import launch_tokens
-from quintain.scheduler import master as master_lib
-from quintain.server import (
-    access,
-    agent_waits,
-    answers,
-    code_uploads,
-    direct_calls,
-    page_files,
-    path_rules,
-    responses,
-    worker_gate,
-)
+from quintain.client.home import home as home_lib
+from quintain.client.home import token_files
+from quintain.cluster.agents import agent_launcher
+from quintain.master import master as master_lib
+from quintain.master.processes import launch_tokens
+from quintain.records.views import master_status
+from quintain.server import agent_waits, code_uploads, direct_calls, page_files, worker_gate
 from quintain.server import exports as exports_lib
-from quintain.server import feed as feed_lib
-from quintain.server import sessions as sessions_lib
-from quintain.server import sign_in as sign_in_lib
 from quintain.server import tensorboards as tensorboards_lib
+from quintain.server.feed import feed as feed_lib
+from quintain.server.http import answers, responses
 from quintain.server.routes import agents as agent_routes
 from quintain.server.routes import (
     checkpoints,
@@ -55,6 +44,9 @@ from quintain.server.routes import (
 from quintain.server.routes import master as master_routes
 from quintain.server.routes import sign_in as sign_in_routes
 from quintain.server.routes import uploads as upload_routes
+from quintain.server.security import access, path_rules
+from quintain.server.security import sessions as sessions_lib
+from quintain.server.security import sign_in as sign_in_lib
 from quintain.web import answer_headers, compression, cut_requests, request_checks
 
 PREFIX: Final = "/api/v1"

@@ -6,9 +6,9 @@ import shutil
 from typing import BinaryIO
 
 from quintain import errors
-from quintain.client import fetched_files
-from quintain.records import checkpoint as checkpoint_lib
-from quintain.records import experiment as experiment_lib
+from quintain.client.http import fetched_files
+from quintain.records.rows import checkpoint as checkpoint_lib
+from quintain.records.rows import experiment as experiment_lib
 from quintain.storage import checkpoint_storage, directory_storage
 
 

@@ -19,9 +19,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import IO, Final
 
-from quintain import changing_files, errors
-from quintain.records import experiment_sections
-from quintain.scheduler import model_files, pieces
+from quintain import errors
+from quintain.files import changing_files
+from quintain.master.transfer import model_files, pieces
+from quintain.records.config import experiment_sections
 
 MAX_BYTES: Final = 4 * 2**30
 """Most bytes of all that was sent and not used."""

@@ -13,23 +13,28 @@ from typing import Final, Self
 import fastapi
 
 import quintain
-from quintain import durable_files, errors
-from quintain.client import home as home_lib
-from quintain.client import home_database, master_file, unix_sockets
-from quintain.cluster import agent_launcher
-from quintain.records import master_status, process_identity, states
-from quintain.scheduler import launch_tokens
-from quintain.scheduler import launcher as launcher_lib
-from quintain.scheduler import master as master_lib
-from quintain.scheduler import slots as slots_lib
-from quintain.server import alerts, allocation, direct_calls, home_watch, http_server, master_store
+from quintain import errors
+from quintain.client.home import home as home_lib
+from quintain.client.home import home_database, master_file
+from quintain.client.http import unix_sockets
+from quintain.cluster.agents import agent_launcher
+from quintain.files import durable_files
+from quintain.master import master as master_lib
+from quintain.master.placing import slots as slots_lib
+from quintain.master.processes import launch_tokens
+from quintain.master.processes import launcher as launcher_lib
+from quintain.records import process_identity
+from quintain.records.rows import states
+from quintain.records.views import master_status
+from quintain.server import alerts, allocation, direct_calls, master_store
 from quintain.server import app as app_lib
-from quintain.server import feed as feed_lib
 from quintain.server import launchers as launchers_lib
-from quintain.server import network as network_lib
-from quintain.server import sessions as sessions_lib
-from quintain.server import sign_in as sign_in_lib
 from quintain.server import tensorboards as tensorboards_lib
+from quintain.server.feed import feed as feed_lib
+from quintain.server.http import home_watch, http_server
+from quintain.server.http import network as network_lib
+from quintain.server.security import sessions as sessions_lib
+from quintain.server.security import sign_in as sign_in_lib
 
 logger = logging.getLogger(__name__)
 

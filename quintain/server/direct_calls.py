@@ -10,24 +10,16 @@ from typing_extensions import override
 
 from quintain import errors
 from quintain.client import calls
-from quintain.client import home as home_lib
-from quintain.records import checkpoint as checkpoint_lib
-from quintain.records import (
-    curve,
-    following,
-    importance,
-    log,
-    master_status,
-    metric,
-    provenance,
-    run,
-    states,
-    trial_table,
-)
-from quintain.records import experiment as experiment_lib
-from quintain.records import trial as trial_lib
-from quintain.server import checkpoint_files, log_pages, summaries, tables
-from quintain.server import following as following_lib
+from quintain.client.home import home as home_lib
+from quintain.records.config import provenance
+from quintain.records.rows import checkpoint as checkpoint_lib
+from quintain.records.rows import curve, log, metric, run, states
+from quintain.records.rows import experiment as experiment_lib
+from quintain.records.rows import trial as trial_lib
+from quintain.records.views import following, importance, master_status, trial_table
+from quintain.server import checkpoint_files, log_pages, tables
+from quintain.server.feed import following as following_lib
+from quintain.server.feed import summaries
 
 if typing.TYPE_CHECKING:
     # Who asks has opened it, or need not wait for it.
@@ -387,6 +379,6 @@ class DirectCalls(calls.Calls):
     @override
     def list_orphans(self) -> list[checkpoint_lib.Orphan]:
         # It imports what commands that only read need not wait for.
-        from quintain.scheduler import orphans  # noqa: PLC0415
+        from quintain.master import orphans  # noqa: PLC0415
 
         return orphans.find(self._store, self._home.path)

@@ -7,7 +7,7 @@ from typing import Any, Final
 import pydantic
 
 from quintain import errors
-from quintain.records import experiment
+from quintain.records.rows import experiment
 
 _NAMES: Final = tuple(experiment.Changes.__annotations__)
 _TYPES: Final = pydantic.TypeAdapter(experiment.Changes)

@@ -6,8 +6,8 @@ import tempfile
 import threading
 
 from quintain import errors
-from quintain.client import home as home_lib
-from quintain.server import own_commands
+from quintain.client.home import home as home_lib
+from quintain.server.security import own_commands
 
 
 class Exports:

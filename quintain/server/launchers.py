@@ -5,12 +5,14 @@ import enum
 
 from quintain import errors
 from quintain.client import address as address_lib
-from quintain.client import home as home_lib
-from quintain.client import token_files
-from quintain.cluster import agent_launcher, ray_launcher, ray_messages
-from quintain.records import states
-from quintain.scheduler import home_identity, process_launcher
-from quintain.scheduler import launcher as launcher_lib
+from quintain.client.home import home as home_lib
+from quintain.client.home import token_files
+from quintain.cluster.agents import agent_launcher
+from quintain.cluster.ray import ray_launcher, ray_messages
+from quintain.master.cleanup import home_identity
+from quintain.master.processes import launcher as launcher_lib
+from quintain.master.processes import process_launcher
+from quintain.records.rows import states
 from quintain.store import store as store_lib
 
 

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Final
 
-from quintain.records import log, log_levels
+from quintain.records.rows import log, log_levels
 
 _PAGE_LINES: Final = 5000
 

@@ -4,9 +4,9 @@ import contextlib
 from collections.abc import Callable, Iterator
 
 from quintain import errors
-from quintain.client import home as home_lib
-from quintain.client import home_database
-from quintain.scheduler import home_identity
+from quintain.client.home import home as home_lib
+from quintain.client.home import home_database
+from quintain.master.cleanup import home_identity
 from quintain.store import store as store_lib
 
 

@@ -14,8 +14,9 @@ import anyio
 import fastapi
 from starlette import datastructures, requests, types
 
-from quintain.server import page_modules, responses, sessions
-from quintain.server import sign_in as sign_in_lib
+from quintain.server.http import page_modules, responses
+from quintain.server.security import sessions
+from quintain.server.security import sign_in as sign_in_lib
 
 DIRECTORY: Final = pathlib.Path(__file__).resolve().parent / "page"
 

@@ -10,9 +10,9 @@ from typing import Annotated, Any, Final
 import fastapi
 
 from quintain import errors
-from quintain.records import experiment_spec
-from quintain.scheduler import commands as commands_lib
-from quintain.server import access
+from quintain.master import commands as commands_lib
+from quintain.records.config import experiment_spec
+from quintain.server.security import access
 
 _SECTIONS: Final = ("description", "hyperparameters", "labels", "name", "resources", "searcher")
 _ALLOWED: Final = (*_SECTIONS, "reproducibility.experiment_seed")

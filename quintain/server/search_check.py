@@ -3,8 +3,8 @@
 import time
 from typing import Any, Final
 
-from quintain.records import experiment_spec
-from quintain.scheduler import faults
+from quintain.master import faults
+from quintain.records.config import experiment_spec
 from quintain.search import simulate
 
 _MAX_TRIALS: Final = 2000

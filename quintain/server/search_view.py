@@ -9,9 +9,10 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from quintain.records import experiment_spec, states
-from quintain.records import trial as trial_lib
-from quintain.scheduler import experiment_machine
+from quintain.master.machine import experiment_machine
+from quintain.records.config import experiment_spec
+from quintain.records.rows import states
+from quintain.records.rows import trial as trial_lib
 from quintain.search import rungs
 
 if TYPE_CHECKING:

@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from quintain import errors
-from quintain.records import experiment as experiment_lib
-from quintain.records import metric, trial_names, trial_table
-from quintain.server import cursors
+from quintain.records.rows import experiment as experiment_lib
+from quintain.records.rows import metric
+from quintain.records.views import trial_names, trial_table
+from quintain.server.feed import cursors
 
 if TYPE_CHECKING:
     # Who asks has opened it, or need not wait for it.

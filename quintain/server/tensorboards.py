@@ -15,8 +15,8 @@ import threading
 from collections.abc import Sequence
 from typing import Final
 
-from quintain.client import home as home_lib
-from quintain.server import own_commands
+from quintain.client.home import home as home_lib
+from quintain.server.security import own_commands
 
 MAX_PROCESSES: Final = 4
 """Most that run at a time; the one that was opened first ends for another."""

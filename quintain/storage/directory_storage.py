@@ -14,7 +14,8 @@ from typing import BinaryIO
 
 from typing_extensions import override
 
-from quintain import changing_files, durable_files, errors
+from quintain import errors
+from quintain.files import changing_files, durable_files
 from quintain.records import checkpoint_manifest
 from quintain.storage import checkpoint_storage, retries
 

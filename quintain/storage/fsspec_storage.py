@@ -21,7 +21,8 @@ from typing import Any, BinaryIO, Final, TypeVar, cast
 
 from typing_extensions import override
 
-from quintain import durable_files, errors
+from quintain import errors
+from quintain.files import durable_files
 from quintain.records import checkpoint_manifest
 from quintain.storage import checkpoint_storage, remote_calls, remote_systems
 

@@ -13,7 +13,7 @@ from concurrent import futures
 from typing import Any, Final, TypeVar
 
 from quintain import errors
-from quintain.records import checkpoint_storage_config
+from quintain.records.config import checkpoint_storage_config
 from quintain.storage import remote_systems, retries
 
 T = TypeVar("T")

@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterator, Set
 from concurrent import futures
 from typing import Final, TypeVar
 
-from quintain import durable_files, errors
+from quintain import errors
+from quintain.files import durable_files
 
 logger = logging.getLogger(__name__)
 

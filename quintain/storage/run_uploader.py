@@ -18,7 +18,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Final
 
-from quintain import errors, process_end
+from quintain import errors
+from quintain.process import process_end
 from quintain.storage import remote_calls, remote_systems, run_mirror
 
 FINISH: Final = "finish\n"

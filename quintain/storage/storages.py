@@ -5,7 +5,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any, Final
 
-from quintain.records import checkpoint_storage_config
+from quintain.records.config import checkpoint_storage_config
 from quintain.storage import checkpoint_storage, directory_storage
 
 _PATIENT_SECS: Final = 1800.0

@@ -17,7 +17,8 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
-from quintain import errors, process_end
+from quintain import errors
+from quintain.process import process_end
 from quintain.storage import checkpoint_storage, fsspec_storage, retries
 
 _WATCH_SECS: Final = 0.1

@@ -13,7 +13,7 @@ import typing
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
-from quintain.records import (
+from quintain.records.rows import (
     change,
     checkpoint,
     codec,

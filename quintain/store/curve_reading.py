@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Collection
 
-from quintain.records import curve, metric
+from quintain.records.rows import curve, metric
 from quintain.store import columns, queries
 
 logger = logging.getLogger(__name__)

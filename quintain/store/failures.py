@@ -4,7 +4,8 @@ import errno
 import os
 from typing import Final
 
-from quintain import changing_files, durable_files, errors
+from quintain import errors
+from quintain.files import changing_files, durable_files
 from quintain.store import lock_holders
 
 TOO_LARGE: Final = "got a number of more than 64 bits; there is none."

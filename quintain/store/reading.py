@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection
 from typing import Any, Final
 
-from quintain.records import (
+from quintain.records.rows import (
     change,
     checkpoint,
     deletion,

@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from typing import Any, Final, TypeVar
 
 from quintain import errors
-from quintain.records import (
+from quintain.records.rows import (
     change,
     checkpoint,
     curve,

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator
 import sqlalchemy as sa
 from typing_extensions import override
 
-from quintain.records import database_url
-from quintain.store import backend, reading, session, sqlite_engine, sqlite_waits
+from quintain.records.config import database_url
+from quintain.store import backend, reading, session
+from quintain.store.sqlite import sqlite_engine, sqlite_waits
 
 
 class Store(reading.ReadableStore):
@@ -145,6 +146,6 @@ def _connect(url_or_path: str | pathlib.Path, busy_secs: float) -> backend.Backe
     if url_or_path.startswith("sqlite:"):
         return sqlite_engine.SqliteBackend(sa.make_url(url_or_path), busy_secs)
     parsed = database_url.parse(url_or_path)
-    from quintain.store import postgres_backend  # noqa: PLC0415 - most databases are files
+    from quintain.store.postgres import postgres_backend  # noqa: PLC0415 - most databases are files
 
     return postgres_backend.PostgresBackend(parsed, busy_secs)

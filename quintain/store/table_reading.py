@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from quintain.records import change, curve, metric, states
+from quintain.records.rows import change, curve, metric, states
 from quintain.store import curve_reading, queries
 
 _NUM_ROWS: Final = 1000

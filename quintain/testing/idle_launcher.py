@@ -4,8 +4,8 @@ from typing import NoReturn
 
 from typing_extensions import override
 
-from quintain.records import log, trial
-from quintain.scheduler import launcher
+from quintain.master.processes import launcher
+from quintain.records.rows import log, trial
 
 
 class IdleLauncher(launcher.Launcher):

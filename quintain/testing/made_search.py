@@ -4,7 +4,7 @@ import math
 import random
 from typing import Final
 
-from quintain.records import experiment, metric, states, trial
+from quintain.records.rows import experiment, metric, states, trial
 from quintain.store import session as session_lib
 from quintain.store import store as store_lib
 

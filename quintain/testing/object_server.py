@@ -16,7 +16,7 @@ import tempfile
 import time
 from typing import Final, Self
 
-from quintain import held_ports
+from quintain.process import held_ports
 
 ACCESS_KEY: Final = "AKIAEXAMPLE"
 SECRET_KEY: Final = "not-to-be-seen"

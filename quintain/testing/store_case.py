@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 import pytest
 
 from quintain import store as stores
-from quintain.records import experiment, metric, states, trial
+from quintain.records.rows import experiment, metric, states, trial
 
 
 def new_experiment(**fields: object) -> experiment.Experiment:

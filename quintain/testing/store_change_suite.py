@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from quintain import store as stores
-from quintain.records import checkpoint, log, run, states
+from quintain.records.rows import checkpoint, log, run, states
 from quintain.store import session as session_lib
 from quintain.testing import store_case
 

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from quintain import store as stores
-from quintain.records import curve, metric
+from quintain.records.rows import curve, metric
 from quintain.testing import store_case
 
 

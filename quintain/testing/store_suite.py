@@ -15,14 +15,7 @@ import pytest
 
 from quintain import errors
 from quintain import store as stores
-from quintain.records import (
-    checkpoint,
-    log,
-    metric,
-    run,
-    states,
-    trial,
-)
+from quintain.records.rows import checkpoint, log, metric, run, states, trial
 from quintain.testing import store_case, store_change_suite, store_curve_suite
 
 

@@ -11,10 +11,10 @@ __getattr__, __dir__ = lazy_modules.attach(
     names={
         "base_trial": ("InvalidHP", "Trial"),
         "distributed_context": ("DistributedContext",),
-        "estimator_trial": ("EstimatorTrial",),
-        "keras_trial": ("KerasTrial",),
+        "graphs.estimator_trial": ("EstimatorTrial",),
+        "keras.keras_trial": ("KerasTrial",),
         "task_trial": ("TaskTrial",),
-        "tensorflow_trial": ("TensorFlowTrial",),
+        "graphs.tensorflow_trial": ("TensorFlowTrial",),
         "trial_context": (
             "TrialContext",
             "get_download_data_dir",

@@ -6,12 +6,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from quintain.trials import (
-    estimator_reducers,
-    estimator_trial,
-    experimental_context,
-    trial_context,
-)
+from quintain.trials import estimator_reducers, trial_context
+from quintain.trials.graphs import estimator_trial
+from quintain.trials.older import experimental_context
 
 EstimatorTrial = estimator_trial.EstimatorTrial
 EstimatorTrialContext = trial_context.TrialContext

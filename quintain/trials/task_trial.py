@@ -17,19 +17,22 @@ import numpy as np
 import tensorflow as tf
 
 from quintain import errors
+from quintain.checkpoints import checkpoint_fit, checkpoint_state, checkpoints
 from quintain.config import one_of
 from quintain.core import base_trainer, exp_factory, task_factory, trainer_factory
-from quintain.core import config_definitions as cfg
-from quintain.core.devices import distribution, runtime_environment
-from quintain.core.input import data_faults
 from quintain.core.loop import trainer_setup
 from quintain.core.multitask import configs as multitask_configs
 from quintain.core.progressive import configs as progressive_configs
-from quintain.core.saving import checkpoint_fit, checkpoint_state, checkpoints, run_files
-from quintain.records import source_names
+from quintain.distribute import distribution, runtime_environment
+from quintain.input.diagnosis import data_faults
+from quintain.records.config import source_names
+from quintain.run import run_files
 from quintain.search import hyperparameters
 from quintain.search import space as space_lib
-from quintain.trials import base_trial, gang, keras_variables, trial_context, trial_loader
+from quintain.settings import config_definitions as cfg
+from quintain.trials import base_trial, trial_context
+from quintain.trials.keras import keras_variables
+from quintain.trials.process import gang, trial_loader
 
 _ALIASES: Final = {
     "global_batch_size": "task.train_data.global_batch_size",

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from quintain import errors
-from quintain.records import trial
-from quintain.trials import distributed_context, experimental_context
+from quintain.records.rows import trial
+from quintain.trials import distributed_context
+from quintain.trials.older import experimental_context
 
 _BATCH_SIZE_NAMES: Final = ("global_batch_size", "batch_size")
 

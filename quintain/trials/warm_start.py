@@ -26,14 +26,9 @@ from tensorflow.python.distribute import distribute_lib
 from tensorflow.python.eager import context as eager_context
 from tensorflow.python.framework import ops
 
-from quintain.core.input import pipeline_inspection
-from quintain.trials import (
-    keras_data,
-    keras_replicas,
-    keras_steps,
-    keras_variables,
-    trial_context,
-)
+from quintain.input.diagnosis import pipeline_inspection
+from quintain.trials import trial_context
+from quintain.trials.keras import keras_data, keras_replicas, keras_steps, keras_variables
 
 _ACCELERATORS: Final = ("accel", "dri", "dxg", "kfd", "nvidia", "vfio")
 """How the names of their devices begin."""

@@ -7,19 +7,9 @@ import pytest
 from quintain import errors
 from quintain.cli import connect, main
 from quintain.client import calls
-from quintain.records import (
-    checkpoint,
-    experiment,
-    following,
-    importance,
-    log,
-    master_status,
-    metric,
-    provenance,
-    states,
-    trial,
-    trial_table,
-)
+from quintain.records.config import provenance
+from quintain.records.rows import checkpoint, experiment, log, metric, states, trial
+from quintain.records.views import following, importance, master_status, trial_table
 
 TINY = {
     "task.model.embedding_width": 8,

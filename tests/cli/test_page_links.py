@@ -7,8 +7,8 @@ import pytest
 
 from quintain import errors
 from quintain.cli import page_links
-from quintain.client import home as home_lib
-from quintain.records import master_status
+from quintain.client.home import home as home_lib
+from quintain.records.views import master_status
 
 LINK = "http://127.0.0.1:8080/abc/sign-in?code=secret"
 

@@ -5,11 +5,11 @@ import signal
 
 import pytest
 
-from quintain import told_again
-from quintain.cli import agent as agent_command
-from quintain.cli import local_cluster
-from quintain.cli import master as master_command
 from quintain.cli.experiment import foreground
+from quintain.cli.platform import agent as agent_command
+from quintain.cli.platform import master as master_command
+from quintain.cli.training import local_cluster
+from quintain.process import told_again
 
 NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

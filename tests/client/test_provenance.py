@@ -3,8 +3,8 @@ import subprocess
 import pytest
 
 from quintain.client import provenance
-from quintain.records import codec
-from quintain.records import provenance as records
+from quintain.records.config import provenance as records
+from quintain.records.rows import codec
 
 
 @pytest.fixture

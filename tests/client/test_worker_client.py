@@ -1,8 +1,9 @@
 import pytest
 
 from quintain import errors
-from quintain.client import address, connection, worker_client
-from quintain.records import codec, trial, workload
+from quintain.client import address, worker_client
+from quintain.client.http import connection
+from quintain.records.rows import codec, trial, workload
 
 TRAIN = workload.Workload(workload.WorkloadKind.TRAIN, 1, 7, number=3, num_batches=5)
 SPEC = trial.TrialOrder(

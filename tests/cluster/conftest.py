@@ -8,11 +8,12 @@ import pytest
 
 from quintain import errors
 from quintain.client import address as address_lib
-from quintain.cluster import agent as agent_lib
-from quintain.cluster import agent_directory, agent_launcher
-from quintain.records import log, process_identity, slot, trial
-from quintain.scheduler import launcher as launcher_lib
-from quintain.scheduler import process_files
+from quintain.cluster.agents import agent as agent_lib
+from quintain.cluster.agents import agent_directory, agent_launcher
+from quintain.master.processes import launcher as launcher_lib
+from quintain.master.processes import process_files
+from quintain.records import process_identity
+from quintain.records.rows import log, slot, trial
 from quintain.testing import idle_launcher
 
 DEADLINE_SECS = 60.0

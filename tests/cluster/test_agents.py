@@ -6,9 +6,9 @@ import json
 import pytest
 
 from quintain import errors
-from quintain.cluster import agent_protocol, members
-from quintain.records import log
-from quintain.records import node as node_lib
+from quintain.cluster.agents import agent_protocol, members
+from quintain.records.rows import log
+from quintain.records.rows import node as node_lib
 
 
 def test_a_process_is_started_by_an_agent_and_its_lines_come_before_its_exit(cluster):
@@ -290,7 +290,7 @@ def test_two_agents_of_one_name_or_one_directory_are_told_apart(cluster, monkeyp
     former = cluster.agents["one"]
     cluster.join(waits=False)
     cluster.wait(lambda: "Waiting for 90 s." in caplog.text)
-    monkeypatch.setattr("quintain.cluster.agent._RIVAL_SECS", 0.0)
+    monkeypatch.setattr("quintain.cluster.agents.agent._RIVAL_SECS", 0.0)
     cluster.agents["one"].thread.join(60)
     (error,) = cluster.agents["one"].raised
     assert "Another agent is called 'one'" in str(error)
@@ -396,8 +396,8 @@ def test_reports_of_launches_that_are_not_its_own_are_of_no_use(cluster):
 
 
 def test_long_logs_come_in_parts_and_keep_no_other_process_waiting(cluster, monkeypatch):
-    monkeypatch.setattr("quintain.cluster.held_launches._MOST_LINES_BYTES", 3000)
-    monkeypatch.setattr("quintain.cluster.held_launches._MOST_UNKEPT_BYTES", 9000)
+    monkeypatch.setattr("quintain.cluster.agents.held_launches._MOST_LINES_BYTES", 3000)
+    monkeypatch.setattr("quintain.cluster.agents.held_launches._MOST_UNKEPT_BYTES", 9000)
     sizes = []
     receive = cluster.master.receive
 
@@ -423,7 +423,7 @@ def test_long_logs_come_in_parts_and_keep_no_other_process_waiting(cluster, monk
 
 
 def test_what_lines_say_waits_while_the_store_is_away(cluster, monkeypatch):
-    monkeypatch.setattr("quintain.cluster.line_queue._MOST_WAITING_LINES", 1)
+    monkeypatch.setattr("quintain.cluster.agents.line_queue._MOST_WAITING_LINES", 1)
     session = cluster.master.register(HELLO).session
     cluster.launch("t7-a")
     lines = (("t7-a", 1.0, log.LogSource.STDOUT, "a"), ("t7-a", 1.0, log.LogSource.STDOUT, "b"))

@@ -15,7 +15,7 @@ import time
 import pytest
 
 from quintain import store as stores
-from quintain.records import states
+from quintain.records.rows import states
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 

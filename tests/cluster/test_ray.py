@@ -13,7 +13,7 @@ import time
 import pytest
 
 from quintain import store as stores
-from quintain.records import states
+from quintain.records.rows import states
 
 ROOT = pathlib.Path(__file__).parents[2]
 DEADLINE_SECS = 300.0

@@ -2,9 +2,10 @@ import uuid
 
 import pytest
 
-from quintain import errors, file_io
-from quintain.config import gin_io, overrides, params_dict, yaml_io
-from quintain.orbit import whole_files
+from quintain import errors
+from quintain.config import gin_io, overrides, yaml_io
+from quintain.files import file_io, whole_files
+from quintain.garden.config import params_dict
 
 
 @pytest.fixture(params=["ram", "memory"])

@@ -253,7 +253,7 @@ def test_a_class_without_source_has_no_docs():
 
 
 def test_every_field_of_the_experiment_config_is_documented():
-    from quintain.core import config_definitions as cfg  # noqa: PLC0415 - slow to import
+    from quintain.settings import config_definitions as cfg  # noqa: PLC0415 - slow to import
 
     missing = [
         f"{cls.__name__}.{field.name}"

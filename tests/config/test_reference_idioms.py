@@ -10,7 +10,8 @@ import pytest
 
 from quintain import config as hyperparams
 from quintain import errors
-from quintain.config import base_config, params_dict, yaml_io
+from quintain.config import base_config, yaml_io
+from quintain.garden.config import params_dict
 
 
 @dataclasses.dataclass

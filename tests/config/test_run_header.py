@@ -1,8 +1,9 @@
 import pytest
 
 from quintain import errors
-from quintain.config import params_dict, yaml_io
-from quintain.core import config_definitions as cfg
+from quintain.config import yaml_io
+from quintain.garden.config import params_dict
+from quintain.settings import config_definitions as cfg
 
 SETTINGS = {
     "experiment": "mine/small",

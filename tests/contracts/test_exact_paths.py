@@ -10,22 +10,22 @@ import quintain
 _ROOT = pathlib.Path(quintain.__file__).parent
 
 _MAY_GLOB = {
-    "core/input/input_files.py": "the user's own patterns of data files, which are only read",
-    "cli/checkpoint_export.py": "looks for models in a checkpoint, below a directory as it is",
+    "input/input_files.py": "the user's own patterns of data files, which are only read",
+    "cli/training/checkpoint_export.py": "looks for models in a checkpoint, below a directory",
     "cli/experiment/file.py": "names the templates below a directory taken as it is",
-    "file_io.py": "the door of what expands the user's own patterns",
-    "file_systems.py": "expands the user's own patterns, to be read",
+    "files/file_io.py": "the door of what expands the user's own patterns",
+    "files/file_systems.py": "expands the user's own patterns, to be read",
     "server/page_files.py": "reads the page's own files",
-    "cli/checkpoint.py": "lists the models in a checkpoint below a directory taken as it is",
-    "cli/export.py": "adds up the sizes of files below a directory taken as it is",
+    "cli/platform/checkpoint.py": "lists the models in a checkpoint below a directory",
+    "cli/training/export.py": "adds up the sizes of files below a directory taken as it is",
     "server/checkpoint_files.py": "lists the files of a checkpoint below a directory as it is",
     "trials/task_trial.py": "imports the Python files of a model directory",
-    "trials/trial_checkpoint.py": "hashes and syncs all files below a directory taken as it is",
-    "trials/trial_loader.py": "looks for Python files in a model directory",
-    "cluster/agent_directory.py": "reads its own notes of launches",
+    "trials/process/trial_checkpoint.py": "hashes and syncs all files below a directory",
+    "trials/process/trial_loader.py": "looks for Python files in a model directory",
+    "cluster/agents/agent_directory.py": "reads its own notes of launches",
     "testing/postgres_server.py": "looks for the programs of a server",
-    "durable_files.py": "syncs all files below a directory taken as it is",
-    "trials/rank_parts.py": "reads what a trial has written into an empty directory",
+    "files/durable_files.py": "syncs all files below a directory taken as it is",
+    "trials/process/rank_parts.py": "reads what a trial has written into an empty directory",
 }
 """Files that may call `glob` or `rglob`, and why nothing is lost by it."""
 

@@ -12,16 +12,16 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[2]
 
 LOCAL_ON_PURPOSE = {
-    "changing_files.py": "lists local directories that others change",
-    "core/fitting/keras_task.py": "a passing directory of a Keras file",
-    "core/input/random_watch.py": "the files of this package and of its libraries",
-    "core/saving/run_lock.py": "locks of the operating system, which only local files have",
+    "files/changing_files.py": "lists local directories that others change",
+    "run/fitting/keras_task.py": "a passing directory of a Keras file",
+    "input/diagnosis/random_watch.py": "the files of this package and of its libraries",
+    "checkpoints/run_lock.py": "locks of the operating system, which only local files have",
     "core/user_modules.py": "source files of modules, which Python itself imports",
-    "durable_files.py": "forces local files to the disk",
-    "fetched_files.py": "local copies for TensorFlow of what it can't reach",
-    "file_io.py": "what it is made of",
-    "file_paths.py": "what it is made of",
-    "file_systems.py": "what it is made of",
+    "files/durable_files.py": "forces local files to the disk",
+    "files/fetched_files.py": "local copies for TensorFlow of what it can't reach",
+    "files/file_io.py": "what it is made of",
+    "files/file_paths.py": "what it is made of",
+    "files/file_systems.py": "what it is made of",
     "kernels/building.py": "programs and libraries, for the compiler",
     "kernels/cache.py": "libraries, which the system loads from local files only",
     "kernels/library.py": "libraries, which the system loads from local files only",
@@ -32,21 +32,22 @@ LOCAL_ON_PURPOSE = {
     "nlp/data/masked/mlm_records.py": "makes that directory",
     "nlp/data/text_operations.py": "a library of an installed package",
     "nlp/data/train_sentencepiece.py": "a passing file of sentences",
-    "orbit/literal_paths.py": "symbolic links to local directories",
-    "orbit/whole_files.py": "forces local files to the disk, and locks local directories",
-    "cli/local_training.py": "logs of local processes",
-    "cli/train.py": "the passing directory of a dry run",
-    "quiet_tensorflow.py": "the process's standard streams",
-    "utils/testing/integration.py": "the directory of a test",
-    "user_errors.py": "source files of programs, to show a line of them",
+    "files/literal_paths.py": "symbolic links to local directories",
+    "files/whole_files.py": "forces local files to the disk, and locks local directories",
+    "cli/training/local_training.py": "logs of local processes",
+    "cli/training/train.py": "the passing directory of a dry run",
+    "process/quiet_tensorflow.py": "the process's standard streams",
+    "garden/utils/testing/integration.py": "the directory of a test",
+    "process/user_errors.py": "source files of programs, to show a line of them",
 }
 """Modules that open or name files themselves, with the reason."""
 
 OTHER_HALF = (
-    *("cli", "client", "cluster", "records", "scheduler", "search", "server", "storage", "store"),
+    *("cli", "client", "cluster", "master", "records", "search", "server", "storage", "store"),
     "testing",
 )
-OTHER_HALF += ("trials", "web", "process_end.py")
+OTHER_HALF += ("trials", "web")
+OTHER_FILES = ("process/process_end.py",)
 TRAINING_COMMANDS = ("train", "export", "predict", "translate", "serve_model", "config", "data")
 TRAINING_COMMANDS += ("instance_lines", "local_training")
 
@@ -70,7 +71,8 @@ def list_files():
     found = {
         path for path in root.rglob("*.py") if path.relative_to(root).parts[0] not in OTHER_HALF
     }
-    return sorted(found | {root / "cli" / f"{name}.py" for name in TRAINING_COMMANDS})
+    found -= {root / name for name in OTHER_FILES}
+    return sorted(found | {root / "cli/training" / f"{name}.py" for name in TRAINING_COMMANDS})
 
 
 def find_accesses(tree):

@@ -4,7 +4,7 @@ import pytest
 
 import inventory
 import inventory_facts
-from quintain import reference_names
+from quintain.reference import reference_names
 
 pytestmark = pytest.mark.slow
 

@@ -10,11 +10,11 @@ _OVER_OTHER_THINGS = {
     "core/privacy/private_gradients.py",
     "modeling/rematerialization.py",
     "nlp/data/tokenizers.py",
-    "nlp/serving/instance_files.py",
-    "nlp/serving/instances.py",
-    "nlp/serving/task_data.py",
-    "nlp/serving/translator.py",
-    "trials/repeatable_candidates.py",
+    "serving/instance_files.py",
+    "serving/instances.py",
+    "serving/task_data.py",
+    "serving/translator.py",
+    "trials/graphs/repeatable_candidates.py",
 }
 
 

@@ -48,8 +48,8 @@ def test_cli_server_and_scheduler_load_no_tensorflow():
     [
         ("quintain.cli.main", {"rich", "sqlalchemy", "fastapi", "numpy", "pydantic", "urllib3"}),
         ("quintain.cli.experiment.lists", {"rich", "sqlalchemy", "fastapi", "numpy"}),
-        ("quintain.cli.trial", {"rich", "sqlalchemy", "fastapi", "numpy"}),
-        ("quintain.cli.master", {"rich", "sqlalchemy", "fastapi", "numpy"}),
+        ("quintain.cli.platform.trial", {"rich", "sqlalchemy", "fastapi", "numpy"}),
+        ("quintain.cli.platform.master", {"rich", "sqlalchemy", "fastapi", "numpy"}),
     ],
 )
 def test_commands_load_what_they_need_only(module, unwanted):
@@ -62,8 +62,8 @@ def test_importing_draws_no_random_numbers():
         "import random, keras, numpy, tensorflow\n"
         "read = lambda: repr((random.getstate(), numpy.random.get_state()))\n"
         "before = read()\n"
-        "import quintain.common.registry_imports\n"
+        "import quintain.garden.common.registry_imports\n"
         "assert read() == before"
     )
 
-    assert "quintain.nlp.modeling.layers.mixing" in list_loaded(statement)
+    assert "quintain.garden.nlp.layers.mixing" in list_loaded(statement)

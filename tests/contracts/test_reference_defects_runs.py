@@ -15,10 +15,11 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors, orbit
-from quintain.core import base_task, exp_factory, run_options, task_factory, train_lib
+from quintain.checkpoints import best_checkpoint, checkpoints
+from quintain.core import base_task, exp_factory, task_factory, train_lib
 from quintain.core import config_definitions as cfg
-from quintain.core.devices import distribution
-from quintain.core.saving import best_checkpoint, checkpoints, run_files
+from quintain.distribute import distribution
+from quintain.run import run_files, run_options
 
 
 @dataclasses.dataclass

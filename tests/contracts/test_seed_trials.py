@@ -117,8 +117,8 @@ class MyTrial(EstimatorTrial):
 
 PROGRAM = """
 import sys
-from quintain.records import experiment_spec
-from quintain.trials import local
+from quintain.records.config import experiment_spec
+from quintain.trials.process import local
 local.run_locally(experiment_spec.load(sys.argv[1]), sys.argv[2], test=True)
 """
 

@@ -6,9 +6,10 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors, orbit
-from quintain.core import base_trainer, task_factory, train_lib, trained_weights
-from quintain.core.devices import distribution
-from quintain.core.saving import checkpoint_fit
+from quintain.checkpoints import checkpoint_fit
+from quintain.core import base_trainer, task_factory, trained_weights
+from quintain.distribute import distribution
+from quintain.run import train_lib
 
 BOTH = {
     "trainer": {

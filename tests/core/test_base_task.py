@@ -5,9 +5,9 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.core import base_task, base_trainer, task_factory
-from quintain.core import config_definitions as cfg
 from quintain.core.reports import image_summaries
-from quintain.optimization import sgd
+from quintain.optimization.rules import sgd
+from quintain.settings import config_definitions as cfg
 
 FEATURES = np.array([[1.0, 2.0], [3.0, 4.0]], "float32")
 LABELS = np.array([[1.0], [2.0]], "float32")

@@ -16,9 +16,10 @@ import pytest
 import quintain.nlp.experiments  # noqa: F401 - registers the experiments
 from quintain import errors
 from quintain.config import base_config, class_definitions, gin_io, yaml_io
-from quintain.core import exp_factory, experiment_parser
+from quintain.core import exp_factory
 from quintain.core.multitask import configs as multitask_configs
 from quintain.core.progressive import configs as progressive_configs
+from quintain.run import experiment_parser
 from quintain.testing import config_mutations
 
 NUM_MUTATIONS = int(os.environ.get("QUINTAIN_FUZZ", "200"))

@@ -8,10 +8,10 @@ import sys
 import pytest
 import tensorflow as tf
 
-from quintain.core import config_definitions as cfg
-from quintain.core import input_reader
-from quintain.core.input import pipeline_inspection
-from quintain.core.saving import checkpoint_state
+from quintain.checkpoints import checkpoint_state
+from quintain.input import input_reader
+from quintain.input.diagnosis import pipeline_inspection
+from quintain.settings import config_definitions as cfg
 
 NUM_BATCHES = 12
 
@@ -32,7 +32,7 @@ def directory(tmp_path_factory, request):
         lines = "".join(f"{number}\n" for number in numbers).encode()
         (directory / f"{i}.txt").write_bytes(lines)
         (directory / f"{i}.txt.gz").write_bytes(gzip.compress(lines))
-    sys.path.insert(0, str(request.path.parent))
+    sys.path.insert(0, str(request.path.parents[1] / "input"))
     try:
         importlib.import_module("tiny_tfds").prepare(str(directory))
     finally:

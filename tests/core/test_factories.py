@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from quintain import config, errors
 from quintain.core import base_task, exp_factory, task_factory
-from quintain.core import config_definitions as cfg
+from quintain.settings import config_definitions as cfg
 
 
 @dataclasses.dataclass

@@ -7,7 +7,7 @@ import pytest
 
 from quintain import errors, orbit
 from quintain.config import gin_io
-from quintain.core import experiment_parser, experiment_runner, train_lib
+from quintain.run import experiment_parser, experiment_runner, train_lib
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +35,7 @@ def test_the_operative_config_is_written_beside_the_params(tmp_path):
 _SHOW_NAMES = """
 import quintain.nlp.experiments
 from quintain.config import gin_io
-from quintain.core import experiment_parser
+from quintain.run import experiment_parser
 
 options = experiment_parser.ParseConfigOptions(
     experiment="bert/local", gin_params=["create_trainer.checkpoint_exporter = None"]

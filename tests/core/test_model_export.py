@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.core import base_task, export_base, model_export
-from quintain.core import config_definitions as cfg
+from quintain.settings import config_definitions as cfg
 
 
 class PlantTask(base_task.Task):

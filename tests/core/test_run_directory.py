@@ -7,8 +7,8 @@ import shutil
 import pytest
 
 from quintain import errors
-from quintain.core import run_options, train_lib
-from quintain.core.saving import run_lock, training_log
+from quintain.checkpoints import run_lock
+from quintain.run import run_options, train_lib, training_log
 
 SHORT = {"train_steps": 10, "steps_per_loop": 5, "checkpoint_interval": 5, "validation_interval": 5}
 BEST = {

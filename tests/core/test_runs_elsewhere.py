@@ -3,11 +3,12 @@ import logging
 import numpy as np
 import pytest
 
-from quintain import errors, file_io
-from quintain.core import experiment_parser, task_factory, train_lib
-from quintain.core.devices import distribution
-from quintain.core.saving import checkpoints, run_files
-from quintain.orbit import literal_paths
+from quintain import errors
+from quintain.checkpoints import checkpoints
+from quintain.core import task_factory
+from quintain.distribute import distribution
+from quintain.files import file_io, literal_paths
+from quintain.run import experiment_parser, run_files, train_lib
 
 
 def run(params, mode, model_dir):

@@ -7,9 +7,10 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors, orbit
-from quintain.core import base_task, experiment_runner
-from quintain.core import config_definitions as cfg
-from quintain.core.devices import distribution
+from quintain.core import base_task
+from quintain.distribute import distribution
+from quintain.run import experiment_runner
+from quintain.settings import config_definitions as cfg
 
 
 @dataclasses.dataclass

@@ -5,10 +5,10 @@ import pytest
 
 from quintain import errors
 from quintain.cli import main
-from quintain.core import config_definitions as cfg
-from quintain.core import exp_factory, experiment_parser, task_factory, train_lib, user_modules
-from quintain.core.devices import distribution
-from quintain.core.saving import run_files
+from quintain.core import exp_factory, task_factory, user_modules
+from quintain.distribute import distribution
+from quintain.run import experiment_parser, run_files, train_lib
+from quintain.settings import config_definitions as cfg
 
 MODULE = """
 import dataclasses
@@ -122,7 +122,7 @@ def test_a_copy_of_an_experiment_knows_its_name_unless_its_classes_changed(proje
 
     assert exp_factory.find_name(params) == ("plants/tall", "plants")
     params.task = cfg.TaskConfig()
-    assert exp_factory.find_name(params)[0] == "quintain.core.config_definitions:TaskConfig"
+    assert exp_factory.find_name(params)[0] == "quintain.settings.config_definitions:TaskConfig"
 
 
 def test_a_script_that_trains_when_it_is_imported_is_told_so(project):

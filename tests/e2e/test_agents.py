@@ -10,9 +10,9 @@ import time
 
 import pytest
 
-from quintain.client import home as home_lib
-from quintain.client import token_files
-from quintain.records import log, metric
+from quintain.client.home import home as home_lib
+from quintain.client.home import token_files
+from quintain.records.rows import log, metric
 from quintain.store import store as store_lib
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]

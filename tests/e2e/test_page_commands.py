@@ -13,7 +13,7 @@ import zipfile
 import pytest
 import urllib3
 
-from quintain.client import home as home_lib
+from quintain.client.home import home as home_lib
 from quintain.server import page_files
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]

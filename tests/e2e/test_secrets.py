@@ -13,8 +13,8 @@ import urllib.parse
 import pytest
 import urllib3
 
-from quintain.client import home as home_lib
-from quintain.scheduler import launch_tokens
+from quintain.client.home import home as home_lib
+from quintain.master.processes import launch_tokens
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 

@@ -35,7 +35,7 @@ import random
 import sys
 import time
 
-from quintain.records import checkpoint, metric
+from quintain.records.rows import checkpoint, metric
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import cluster_home

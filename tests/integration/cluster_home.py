@@ -22,7 +22,7 @@ import homes
 
 from quintain import errors
 from quintain import store as stores
-from quintain.cluster import ray_messages
+from quintain.cluster.ray import ray_messages
 from quintain.storage import fsspec_storage
 from quintain.testing import object_server, postgres_server
 
@@ -181,7 +181,7 @@ class ClusterHome(homes.Home):
                 time.sleep(choice.uniform(0.0, 2.0))
                 server.start()
             case _:
-                words = {"agent": "RayAgent", "trial": "quintain.scheduler", "watcher": "ray_watch"}
+                words = {"agent": "RayAgent", "trial": "quintain.master", "watcher": "ray_watch"}
                 found = self.find_processes(words[kind])
                 if not found:
                     return None

@@ -19,7 +19,7 @@ import sqlite3
 import time
 
 from quintain import store as stores
-from quintain.records import checkpoint
+from quintain.records.rows import checkpoint
 
 OFFSETS_SECS = (-86400.0, -3600.0, -2.0, 2.0, 3600.0, 86400.0)
 HOME_FILES = ("server.json", "master.json", "home.json")

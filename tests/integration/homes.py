@@ -10,8 +10,8 @@ import sys
 import time
 
 from quintain import store as stores
-from quintain.records import file_listing
-from quintain.scheduler import orphans
+from quintain.master import orphans
+from quintain.records.views import file_listing
 
 ROOT = pathlib.Path(__file__).parents[2]
 MODEL_DIR = ROOT / "examples" / "platform" / "keras_digits"

@@ -11,7 +11,7 @@ import keras
 import tensorflow as tf
 
 from quintain.core import base_task, exp_factory, task_factory
-from quintain.core import config_definitions as cfg
+from quintain.settings import config_definitions as cfg
 
 NUM_FEATURES = 3
 

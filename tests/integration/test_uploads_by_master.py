@@ -11,9 +11,9 @@ import time
 
 import pytest
 
-from quintain import held_ports
-from quintain.client import home as home_lib
-from quintain.client import token_files
+from quintain.client.home import home as home_lib
+from quintain.client.home import token_files
+from quintain.process import held_ports
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import homes
@@ -33,8 +33,8 @@ checkpoint_storage: {save_trial_best: 0, save_trial_latest: 1}
 """
 ELSEWHERE = """
 import time
-from quintain.client import connection
-from quintain.trials import trial_files
+from quintain.client.http import connection
+from quintain.trials.process import trial_files
 
 def send(self, *args, send=connection.Connection.send_bytes, **options):
     time.sleep(0.15)

@@ -2,10 +2,10 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors
-from quintain.core import config_definitions as cfg
-from quintain.core.devices import step_kernels
+from quintain.distribute import step_kernels
 from quintain.kernels import library, selection
 from quintain.kernels.modes import KernelMode
+from quintain.settings import config_definitions as cfg
 
 
 @pytest.fixture(name="has_kernels")

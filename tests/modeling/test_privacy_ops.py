@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from quintain.modeling.privacy import configs, ops
+from quintain.garden.modeling import privacy_ops as ops
+from quintain.modeling.privacy import configs
 
 
 def test_gradients_are_scaled_by_the_norm_of_all_together():

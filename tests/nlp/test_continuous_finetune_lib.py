@@ -10,11 +10,12 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors, orbit
-from quintain.core import base_task, run_options, task_factory, train_lib
-from quintain.core import config_definitions as cfg
-from quintain.core.devices import distribution
-from quintain.core.saving import checkpoints, run_files
+from quintain.checkpoints import checkpoints
+from quintain.core import base_task, task_factory
+from quintain.distribute import distribution
 from quintain.nlp import continuous_finetune_lib
+from quintain.run import run_files, run_options, train_lib
+from quintain.settings import config_definitions as cfg
 
 
 @dataclasses.dataclass

@@ -3,7 +3,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from quintain.optimization import adam, ema, loss_scaling, sgd
+from quintain.optimization import ema, loss_scaling
+from quintain.optimization.rules import adam, sgd
 
 
 def expected_averages(weights, decay, start_step, dynamic):

@@ -6,7 +6,8 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors
-from quintain.optimization import adam, lr_schedule, sgd
+from quintain.optimization.rules import adam, sgd
+from quintain.optimization.schedules import lr_schedule
 
 _OPTIMIZERS = {
     "sgd": lambda: sgd.SGD(0.1, momentum=0.9, clipnorm=1.0),

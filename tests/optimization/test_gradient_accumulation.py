@@ -4,7 +4,8 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors
-from quintain.optimization import adam, gradient_accumulation, loss_scaling, sgd
+from quintain.optimization import gradient_accumulation, loss_scaling
+from quintain.optimization.rules import adam, sgd
 
 
 def accumulate(optimizer, weights, parts, runner):

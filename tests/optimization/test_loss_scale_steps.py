@@ -6,9 +6,10 @@ import pytest
 import tensorflow as tf
 
 from quintain.core import base_task
-from quintain.core import config_definitions as cfg
-from quintain.modeling import performance
-from quintain.optimization import ema, gradient_accumulation, loss_scaling, sgd
+from quintain.garden.modeling import performance
+from quintain.optimization import ema, gradient_accumulation, loss_scaling
+from quintain.optimization.rules import sgd
+from quintain.settings import config_definitions as cfg
 
 FEATURES = np.array([[1.0, 2.0], [3.0, 4.0]], "float32")
 LABELS = np.array([[1.0], [0.0]], "float32")

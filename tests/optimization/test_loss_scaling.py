@@ -3,7 +3,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from quintain.optimization import adam, loss_scaling, lr_schedule, sgd
+from quintain.optimization import loss_scaling
+from quintain.optimization.rules import adam, sgd
+from quintain.optimization.schedules import lr_schedule
 
 
 @pytest.fixture

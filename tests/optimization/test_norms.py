@@ -3,7 +3,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from quintain.optimization import adam, loss_scaling, sgd
+from quintain.optimization import loss_scaling
+from quintain.optimization.rules import adam, sgd
 
 
 def test_norms_are_those_before_clipping_and_of_the_change(runner):

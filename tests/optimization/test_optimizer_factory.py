@@ -5,8 +5,10 @@ import pytest
 
 from quintain import errors, optimization
 from quintain.config import base_config
-from quintain.optimization import adam, ema, lr_schedule, lr_warmup, optimizer_factory, sgd
+from quintain.optimization import ema, optimizer_factory
 from quintain.optimization.configs import optimization_config
+from quintain.optimization.rules import adam, sgd
+from quintain.optimization.schedules import lr_schedule, lr_warmup
 
 _RATES = {
     "constant": {"learning_rate": 0.1},

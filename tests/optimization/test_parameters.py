@@ -4,7 +4,7 @@ import keras
 import pytest
 import tensorflow as tf
 
-from quintain.optimization import adam, lamb, lars
+from quintain.optimization.rules import adam, lamb, lars
 
 
 def test_arguments_are_taken_by_place_as_the_model_garden_lists_them():

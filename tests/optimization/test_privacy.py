@@ -6,7 +6,8 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors
-from quintain.optimization import privacy, sgd
+from quintain.optimization import privacy
+from quintain.optimization.rules import sgd
 
 
 def make_pairs(*values):

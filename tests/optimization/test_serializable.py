@@ -2,14 +2,16 @@ import keras
 import pytest
 
 from quintain import errors
-from quintain.optimization import adam, serializable
+from quintain.optimization import serializable
+from quintain.optimization.rules import adam
 
 
 def test_two_classes_of_one_name_are_an_error_that_names_both():
     other = type("Adam", (keras.optimizers.Adam,), {"__module__": "elsewhere"})
 
     with pytest.raises(
-        errors.RegistryError, match=r"quintain\.optimization\.adam\.Adam .* elsewhere\.Adam needs"
+        errors.RegistryError,
+        match=r"quintain\.optimization\.rules\.adam\.Adam .* elsewhere\.Adam needs",
     ):
         serializable.register(other)
 

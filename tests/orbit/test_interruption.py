@@ -8,8 +8,9 @@ import threading
 import pytest
 import tensorflow as tf
 
-from quintain import orbit, told_again
+from quintain import orbit
 from quintain.orbit import interruption as interruption_lib
+from quintain.process import told_again
 
 
 @pytest.fixture

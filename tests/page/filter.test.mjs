@@ -1,4 +1,4 @@
-// The page's filter means what `quintain/records/trial_filter.py` means: both are held to the same vectors.
+// The page's filter means what `quintain/records/views/trial_filter.py` means: both are held to the same vectors.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";

@@ -4,9 +4,9 @@ import csv
 
 import pytest
 
-from quintain.client import home as home_lib
-from quintain.records import experiment, metric, states, trial
-from quintain.scheduler import slots
+from quintain.client.home import home as home_lib
+from quintain.master.placing import slots
+from quintain.records.rows import experiment, metric, states, trial
 from quintain.server import daemon
 from quintain.store import store as store_lib
 from quintain.testing import idle_launcher, made_search

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from quintain.client import home as home_lib
+from quintain.client.home import home as home_lib
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 

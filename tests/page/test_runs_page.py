@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from quintain.client import home as home_lib
+from quintain.client.home import home as home_lib
 from quintain.server import daemon
 from quintain.testing import idle_launcher
 

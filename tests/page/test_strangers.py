@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from quintain.client import home as home_lib
-from quintain.scheduler import slots
+from quintain.client.home import home as home_lib
+from quintain.master.placing import slots
 from quintain.server import daemon
 from quintain.testing import idle_launcher
 

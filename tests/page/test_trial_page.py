@@ -6,20 +6,11 @@ import tarfile
 
 import pytest
 
-from quintain.client import home as home_lib
-from quintain.records import (
-    checkpoint,
-    checkpoint_manifest,
-    codec,
-    experiment,
-    log,
-    metric,
-    provenance,
-    run,
-    states,
-    trial,
-)
-from quintain.scheduler import slots
+from quintain.client.home import home as home_lib
+from quintain.master.placing import slots
+from quintain.records import checkpoint_manifest
+from quintain.records.config import provenance
+from quintain.records.rows import checkpoint, codec, experiment, log, metric, run, states, trial
 from quintain.server import daemon
 from quintain.store import store as store_lib
 from quintain.testing import idle_launcher

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.core import config_definitions as cfg
-from quintain.core.devices import async_loops, distribution, parameter_servers
+from quintain.distribute import async_loops, distribution, parameter_servers
 
 runtime = cfg.RuntimeConfig(distribution_strategy="parameter_server")
 if parameter_servers.is_server(runtime):

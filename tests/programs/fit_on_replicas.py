@@ -13,7 +13,7 @@ import tensorflow as tf
 cpu = tf.config.list_physical_devices("CPU")[0]
 tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
 
-from quintain.core.fitting import fit
+from quintain.run.fitting import fit
 
 X = np.random.RandomState(0).normal(size=[26, 4]).astype("float32")
 Y = X.sum(axis=1, keepdims=True)

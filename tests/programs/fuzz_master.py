@@ -27,12 +27,13 @@ import urllib3
 ROOT = pathlib.Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from quintain.client import home as home_lib
-from quintain.client import master_client, token_files
-from quintain.cluster import agent_protocol
-from quintain.records import run, slot, states
-from quintain.scheduler import launch_tokens
-from quintain.server import path_rules
+from quintain.client import master_client
+from quintain.client.home import home as home_lib
+from quintain.client.home import token_files
+from quintain.cluster.agents import agent_protocol
+from quintain.master.processes import launch_tokens
+from quintain.records.rows import run, slot, states
+from quintain.server.security import path_rules
 from quintain.store import store as store_lib
 from tests.programs import hostile_requests
 

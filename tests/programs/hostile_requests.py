@@ -6,8 +6,8 @@ import json
 import re
 import urllib.parse
 
-from quintain.cluster import agent_protocol
-from quintain.server import path_rules
+from quintain.cluster.agents import agent_protocol
+from quintain.server.security import path_rules
 
 PREFIX = "/api/v1"
 UUID = "0b1c2d3e-0000-4000-8000-000000000001"

@@ -8,7 +8,7 @@ import json
 import tensorflow as tf
 
 from quintain.core import config_definitions as cfg
-from quintain.core.devices import distribution
+from quintain.distribute import distribution
 
 two = distribution.build_strategy(
     cfg.RuntimeConfig(distribution_strategy="mirrored", num_virtual_cpus=2)

@@ -8,7 +8,7 @@ import pathlib
 import sys
 
 from quintain.cli.experiment import file as experiment_file
-from quintain.trials import local
+from quintain.trials.process import local
 
 
 def run(directory):

@@ -6,7 +6,7 @@ import os
 from quintain import errors
 from quintain.core import config_definitions as cfg
 from quintain.core import task_factory, train_lib  # noqa: F401 - must not start the devices
-from quintain.core.devices import distribution
+from quintain.distribute import distribution
 
 strategy = distribution.build_strategy(
     cfg.RuntimeConfig(

@@ -16,9 +16,10 @@ import tensorflow as tf
 from tensorflow.python.eager import context
 from tensorflow.python.framework import ops
 
-from quintain import held_ports
-from quintain.scheduler import fork_server
-from quintain.trials import keras_trial, trial_context, warm_start
+from quintain.master.processes import fork_server
+from quintain.process import held_ports
+from quintain.trials import trial_context, warm_start
+from quintain.trials.keras import keras_trial
 
 
 def list_threads():

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from quintain.core import config_definitions as cfg
-from quintain.core.devices import distribution
+from quintain.distribute import distribution
 
 two = distribution.build_strategy(
     cfg.RuntimeConfig(distribution_strategy="mirrored", num_virtual_cpus=2)
@@ -20,12 +20,13 @@ one = tf.distribute.OneDeviceStrategy("/cpu:0")
 
 import keras
 
+from quintain.checkpoints import checkpoint_state
 from quintain.core import base_task, base_trainer, task_factory, train_lib
 from quintain.core.loop import dataset_distribution
-from quintain.core.saving import checkpoint_state
 from quintain.modeling import grad_utils, tf_utils
 from quintain.nlp.tasks import translation
-from quintain.optimization import loss_scaling, sgd
+from quintain.optimization import loss_scaling
+from quintain.optimization.rules import sgd
 
 sys.path.insert(0, sys.argv[1])
 import line_experiment

@@ -8,8 +8,8 @@ import tensorflow as tf
 
 from quintain.core import base_task
 from quintain.core import config_definitions as cfg
-from quintain.core.devices import distribution
 from quintain.core.multitask import evaluator
+from quintain.distribute import distribution
 
 BATCH = 4
 

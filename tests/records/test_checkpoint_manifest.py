@@ -3,7 +3,8 @@ import json
 import pytest
 
 from quintain import errors
-from quintain.records import checkpoint_manifest, file_listing
+from quintain.records import checkpoint_manifest
+from quintain.records.views import file_listing
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from quintain.records import process_identity, trial
+from quintain.records import process_identity
+from quintain.records.rows import trial
 
 
 def test_a_process_is_found_with_the_time_it_was_started():

@@ -17,8 +17,9 @@ import pytest
 from quintain import errors
 from quintain.cli.experiment import file as experiment_file
 from quintain.config import yaml_io
-from quintain.records import codec, experiment_schema, experiment_spec
-from quintain.scheduler import new_experiments
+from quintain.master import new_experiments
+from quintain.records.config import experiment_schema, experiment_spec
+from quintain.records.rows import codec
 from quintain.search import hyperparameters, search_factory, simulate
 from quintain.search import space as space_lib
 from quintain.testing import config_mutations
@@ -170,7 +171,7 @@ def test_any_text_is_refused_with_its_place_or_can_be_searched(tmp_path):
         except errors.ConfigError as error:
             check_refused(error, path)
             with pytest.raises(errors.ConfigError):
-                new_experiments.read_config(text, "f.yaml", [])
+                new_experiments.build_config(new_experiments.read_content(text, "f.yaml"))
         else:
             check_accepted(config, yaml_io.load_text(text))
 

@@ -4,7 +4,7 @@ import random
 import pytest
 
 from quintain import errors
-from quintain.records import importance as importance_lib
+from quintain.records.views import importance as importance_lib
 from quintain.search import importance, space
 
 Evaluator = importance_lib.Evaluator

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from quintain.records import experiment_spec
+from quintain.records.config import experiment_spec
 from quintain.search import base_search, search_factory, searcher, simulate
 
 SEARCHES = [

@@ -5,7 +5,7 @@ import inspect
 import pytest
 
 from quintain import errors
-from quintain.records import experiment_spec, searcher_base
+from quintain.records.config import experiment_spec, searcher_base
 from quintain.search import base_search, search_factory, simulate
 
 SEARCHERS = {

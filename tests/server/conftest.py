@@ -12,22 +12,17 @@ import pytest
 import urllib3
 
 from quintain import errors
-from quintain.client import address, connection, master_client
-from quintain.client import home as home_lib
-from quintain.records import (
-    checkpoint,
-    experiment,
-    log,
-    master_status,
-    metric,
-    states,
-    trial,
-    workload,
-)
-from quintain.scheduler import launch_tokens, new_experiments
+from quintain.client import address, master_client
+from quintain.client.home import home as home_lib
+from quintain.client.http import connection
+from quintain.master import new_experiments
+from quintain.master.processes import launch_tokens
+from quintain.records.rows import checkpoint, experiment, log, metric, states, trial, workload
+from quintain.records.views import master_status
 from quintain.server import app as app_lib
-from quintain.server import direct_calls, http_server
-from quintain.server import feed as feed_lib
+from quintain.server import direct_calls
+from quintain.server.feed import feed as feed_lib
+from quintain.server.http import http_server
 from quintain.store import store as store_lib
 
 TOKEN = "the-token"

@@ -9,11 +9,14 @@ import pytest
 import urllib3
 
 from quintain import errors
-from quintain.client import address, connection, token_files
-from quintain.cluster import agent_client, agent_launcher, agent_protocol
-from quintain.records import log, master_status, slot
-from quintain.scheduler import launch_tokens
-from quintain.scheduler import launcher as launcher_lib
+from quintain.client import address
+from quintain.client.home import token_files
+from quintain.client.http import connection
+from quintain.cluster.agents import agent_client, agent_launcher, agent_protocol
+from quintain.master.processes import launch_tokens
+from quintain.master.processes import launcher as launcher_lib
+from quintain.records.rows import log, slot
+from quintain.records.views import master_status
 from quintain.server import app as app_lib
 from quintain.testing import idle_launcher
 

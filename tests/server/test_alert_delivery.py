@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from quintain.records import experiment_sections as sections
+from quintain.records.config import experiment_sections as sections
 from quintain.server import alert_delivery
 
 

@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from quintain.client import home as home_lib
-from quintain.records import states
+from quintain.client.home import home as home_lib
+from quintain.records.rows import states
 from quintain.server import alerts
 from quintain.store import store as store_lib
 

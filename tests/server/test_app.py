@@ -10,8 +10,8 @@ import time
 import pytest
 
 from quintain import errors
-from quintain.records import codec, trial, workload
-from quintain.server import responses
+from quintain.records.rows import codec, trial, workload
+from quintain.server.http import responses
 
 UUID = "0b1c2d3e-0000-0000-0000-000000000001"
 IDENTITY = trial.ProcessIdentity(12, 3.5, "1-1")

@@ -6,8 +6,8 @@ import time
 import pytest
 
 from quintain import errors
-from quintain.records import experiment_sections
-from quintain.scheduler import model_files
+from quintain.master.transfer import model_files
+from quintain.records.config import experiment_sections
 from quintain.server import code_uploads
 
 

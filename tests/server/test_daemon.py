@@ -14,11 +14,14 @@ import time
 import pytest
 
 from quintain import errors
-from quintain.client import home as home_lib
 from quintain.client import master_client
-from quintain.records import experiment, master_status, process_identity, states
-from quintain.scheduler import slots
-from quintain.server import daemon, http_server
+from quintain.client.home import home as home_lib
+from quintain.master.placing import slots
+from quintain.records import process_identity
+from quintain.records.rows import experiment, states
+from quintain.records.views import master_status
+from quintain.server import daemon
+from quintain.server.http import http_server
 from quintain.store import store as store_lib
 
 
@@ -358,7 +361,7 @@ def test_a_browser_stays_signed_in_with_the_next_master_of_the_port(build, home,
 def test_a_killed_master_leaves_nothing_that_stops_the_next(build, home):
     code = textwrap.dedent("""
         import time
-        from quintain.client import home
+        from quintain.client.home import home
         from quintain.server import daemon
         from tests.server import test_daemon
 

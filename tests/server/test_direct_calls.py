@@ -6,7 +6,7 @@ import pathlib
 import pytest
 
 from quintain import errors
-from quintain.records import checkpoint, log, metric, states
+from quintain.records.rows import checkpoint, log, metric, states
 from quintain.server import direct_calls
 
 UUID = "0b1c2d3e-0000-0000-0000-000000000001"

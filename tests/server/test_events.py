@@ -8,10 +8,10 @@ import pytest
 import urllib3
 
 from quintain import errors
-from quintain.records import experiment, log, metric, states, trial
+from quintain.records.rows import experiment, log, metric, states, trial
 from quintain.server import app as app_lib
-from quintain.server import feed as feed_lib
-from quintain.server import http_server
+from quintain.server.feed import feed as feed_lib
+from quintain.server.http import http_server
 
 HOME = "0123456789abcdef"
 VALIDATION = metric.MetricGroup.VALIDATION

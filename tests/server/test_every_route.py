@@ -19,13 +19,16 @@ import urllib.parse
 import pytest
 import urllib3
 
-from quintain.client import token_files
-from quintain.cluster import agent_launcher, agent_protocol
-from quintain.records import checkpoint, master_status
-from quintain.scheduler import launch_tokens, slots
-from quintain.scheduler import master as master_lib
+from quintain.client.home import token_files
+from quintain.cluster.agents import agent_launcher, agent_protocol
+from quintain.master import master as master_lib
+from quintain.master.placing import slots
+from quintain.master.processes import launch_tokens
+from quintain.records.rows import checkpoint
+from quintain.records.views import master_status
 from quintain.server import app as app_lib
-from quintain.server import direct_calls, exports, path_rules, tensorboards
+from quintain.server import direct_calls, exports, tensorboards
+from quintain.server.security import path_rules
 from quintain.store import store as store_lib
 from quintain.testing import idle_launcher
 from tests.programs import hostile_requests

@@ -4,8 +4,9 @@ import json
 import pytest
 
 from quintain import errors
-from quintain.client import home as home_lib
-from quintain.records import checkpoint, checkpoint_manifest
+from quintain.client.home import home as home_lib
+from quintain.records import checkpoint_manifest
+from quintain.records.rows import checkpoint
 from quintain.server import exports
 from quintain.store import store as store_lib
 from quintain.testing import store_case

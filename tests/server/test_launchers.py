@@ -3,9 +3,9 @@ import dataclasses
 import pytest
 
 from quintain import store as stores
-from quintain.client import home as home_lib
-from quintain.records import states
-from quintain.scheduler import starters
+from quintain.client.home import home as home_lib
+from quintain.master.processes import starters
+from quintain.records.rows import states
 from quintain.server import launchers
 from quintain.testing import store_case
 

@@ -1,6 +1,6 @@
 import pytest
 
-from quintain.records import log, log_levels
+from quintain.records.rows import log, log_levels
 from quintain.server import log_pages
 
 ERROR = log_levels.LogLevel.ERROR

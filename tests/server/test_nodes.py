@@ -2,10 +2,10 @@
 
 import pytest
 
-from quintain.records import node as node_lib
-from quintain.records import slot as slot_lib
-from quintain.scheduler import core as core_lib
-from quintain.scheduler import node_commands
+from quintain.master import core as core_lib
+from quintain.master import node_commands
+from quintain.records.rows import node as node_lib
+from quintain.records.rows import slot as slot_lib
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ import pytest
 
 import quintain.client
 from quintain import errors
-from quintain.client import notebook
-from quintain.records import metric, states, trial
+from quintain.client.notebook import notebook
+from quintain.records.rows import metric, states, trial
 
 
 @pytest.fixture

@@ -7,13 +7,15 @@ import pytest
 import urllib3
 
 from quintain import errors
-from quintain.records import master_status
-from quintain.scheduler import launch_tokens, new_experiments, slots
-from quintain.scheduler import master as master_lib
+from quintain.master import master as master_lib
+from quintain.master import new_experiments
+from quintain.master.placing import slots
+from quintain.master.processes import launch_tokens
+from quintain.records.views import master_status
 from quintain.server import app as app_lib
 from quintain.server import direct_calls, page_rights
-from quintain.server import sessions as sessions_lib
-from quintain.server import sign_in as sign_in_lib
+from quintain.server.security import sessions as sessions_lib
+from quintain.server.security import sign_in as sign_in_lib
 from quintain.store import store as store_lib
 from quintain.testing import idle_launcher
 

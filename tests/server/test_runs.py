@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from quintain.client import run_notes
+from quintain.client.notebook import run_notes
 
 
 @pytest.fixture

@@ -2,8 +2,9 @@ import collections
 
 import pytest
 
-from quintain.records import experiment, experiment_spec, states, trial
-from quintain.scheduler import experiment_machine
+from quintain.master.machine import experiment_machine
+from quintain.records.config import experiment_spec
+from quintain.records.rows import experiment, states, trial
 from quintain.server import search_view
 
 SPACE = {"lr": {"type": "double", "minval": 0, "maxval": 1}}

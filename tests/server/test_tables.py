@@ -7,7 +7,8 @@ import struct
 import pytest
 import urllib3
 
-from quintain.records import curve, log, metric, states, trial, trial_table
+from quintain.records.rows import curve, log, metric, states, trial
+from quintain.records.views import trial_table
 
 GROUPS = metric.MetricGroup
 EXPERIMENT = "/api/v1/experiments/1"

@@ -1,6 +1,6 @@
 import pytest
 
-from quintain.client import run_notes
+from quintain.client.notebook import run_notes
 from quintain.server import tensorboards
 
 

@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 
-from quintain.records import run
+from quintain.records.rows import run
 
 
 @pytest.fixture

@@ -10,13 +10,15 @@ import fastapi
 import pytest
 
 from quintain import errors
-from quintain.client import token_files
-from quintain.records import master_status
-from quintain.scheduler import launch_tokens
+from quintain.client.home import token_files
+from quintain.master.processes import launch_tokens
+from quintain.records.views import master_status
 from quintain.server import app as app_lib
-from quintain.server import certificates, http_server, page_files, path_rules
-from quintain.server import sessions as sessions_lib
-from quintain.server import sign_in as sign_in_lib
+from quintain.server import page_files
+from quintain.server.http import certificates, http_server
+from quintain.server.security import path_rules
+from quintain.server.security import sessions as sessions_lib
+from quintain.server.security import sign_in as sign_in_lib
 
 TOKEN = "the-token"
 KEY = launch_tokens.LaunchKey(bytes(32))

@@ -8,7 +8,7 @@ import urllib.parse
 
 import fastapi
 
-from quintain.scheduler import launch_tokens
+from quintain.master.processes import launch_tokens
 from quintain.server import worker_gate
 
 KEY = launch_tokens.LaunchKey(bytes(32))

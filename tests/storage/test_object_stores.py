@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from quintain import errors
-from quintain.cli import staged_runs
+from quintain.cli.training import staged_runs
 from quintain.storage import checkpoint_storage, fsspec_storage, remote_systems, retries, run_mirror
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::ResourceWarning")]

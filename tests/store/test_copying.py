@@ -7,7 +7,7 @@ import pytest
 
 from quintain import errors
 from quintain import store as stores
-from quintain.records import checkpoint, deletion, log, metric, run, sent_metrics
+from quintain.records.rows import checkpoint, deletion, log, metric, run, sent_metrics
 from quintain.store import copying, schema
 from quintain.testing import store_case
 

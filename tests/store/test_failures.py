@@ -7,9 +7,11 @@ import sqlite3
 
 import pytest
 
-from quintain import durable_files, errors
+from quintain import errors
 from quintain import store as stores
-from quintain.store import failures, sqlite_engine, sqlite_file
+from quintain.files import durable_files
+from quintain.store import failures
+from quintain.store.sqlite import sqlite_engine, sqlite_file
 from quintain.testing import store_case
 
 

@@ -13,7 +13,7 @@ from sqlalchemy import pool
 
 from quintain import errors
 from quintain import store as stores
-from quintain.records import log, metric
+from quintain.records.rows import log, metric
 from quintain.store import migrating, schema
 from quintain.testing import store_case, store_suite
 
@@ -229,7 +229,7 @@ def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "psycopg", None)
     for name in [name for name in sys.modules if name.startswith("quintain.store.postgres")]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.delattr("quintain.store.postgres_backend", raising=False)
+    monkeypatch.delattr("quintain.store.postgres.postgres_backend", raising=False)
 
     with pytest.raises(errors.ConfigError, match=r"pip install 'quintain\[postgresql\]'"):
         stores.open_store("postgresql+psycopg://me@host/db")

@@ -11,8 +11,9 @@ import sqlalchemy as sa
 
 from quintain import errors
 from quintain import store as stores
-from quintain.records import curve, run
-from quintain.store import schema, sqlite_file, sqlite_waits
+from quintain.records.rows import curve, run
+from quintain.store import schema
+from quintain.store.sqlite import sqlite_file, sqlite_waits
 from quintain.testing import store_case, store_suite
 
 
@@ -216,7 +217,7 @@ def test_a_full_disk_is_an_error_and_nothing_is_half_written(tmp_path):
 def test_what_only_reads_imports_no_sqlalchemy(tmp_path):
     stores.open_store(tmp_path / "quintain.db").close()
     script = (
-        "import pathlib, sys; from quintain.store import sqlite_file;"
+        "import pathlib, sys; from quintain.store.sqlite import sqlite_file;"
         "store = sqlite_file.open_to_read(pathlib.Path(sys.argv[1]));\n"
         "with store.reading() as reader: assert reader.list_experiments() == [];\n"
         "assert 'sqlalchemy' not in sys.modules"

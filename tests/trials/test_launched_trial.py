@@ -8,9 +8,11 @@ import time
 
 import pytest
 
-from quintain.records import codec, file_listing, trial, workload
-from quintain.scheduler import launcher as launcher_lib
-from quintain.scheduler import process_launcher, slots
+from quintain.master.placing import slots
+from quintain.master.processes import launcher as launcher_lib
+from quintain.master.processes import process_launcher
+from quintain.records.rows import codec, trial, workload
+from quintain.records.views import file_listing
 
 MODEL = """
 import keras

@@ -17,21 +17,27 @@ import uuid
 import pytest
 import urllib3
 
-from quintain import durable_files, errors
-from quintain.client import address, connection, master_client
-from quintain.client import home as home_lib
-from quintain.records import checkpoint_manifest, file_listing, master_status, workload
-from quintain.scheduler import launch_tokens, slots
-from quintain.scheduler import master as master_lib
-from quintain.scheduler import uploads as uploads_lib
+from quintain import errors
+from quintain.client import address, master_client
+from quintain.client.home import home as home_lib
+from quintain.client.http import connection
+from quintain.files import durable_files
+from quintain.master import master as master_lib
+from quintain.master.placing import slots
+from quintain.master.processes import launch_tokens
+from quintain.master.transfer import uploads as uploads_lib
+from quintain.records import checkpoint_manifest
+from quintain.records.rows import workload
+from quintain.records.views import file_listing, master_status
 from quintain.server import app as app_lib
-from quintain.server import direct_calls, http_server
-from quintain.server import sessions as sessions_lib
-from quintain.server import sign_in as sign_in_lib
+from quintain.server import direct_calls
+from quintain.server.http import http_server
+from quintain.server.security import sessions as sessions_lib
+from quintain.server.security import sign_in as sign_in_lib
 from quintain.storage import retries
 from quintain.store import store as store_lib
 from quintain.testing import idle_launcher
-from quintain.trials import trial_files, worker
+from quintain.trials.process import trial_files, worker
 
 KEY = launch_tokens.LaunchKey(bytes(32))
 CONFIG = """
@@ -267,7 +273,7 @@ def test_code_is_fetched_once_for_all_processes_of_a_machine(
     (pathlib.Path(spec.model_dir) / "seen").touch()
     assert pathlib.Path(make_source("a", 2).start().model_dir, "seen").exists()
     assert not pathlib.Path(make_source("b", 2).start().model_dir, "seen").exists()
-    assert str(cluster.home.path) not in json.dumps(vars(spec))
+    assert str(cluster.home.path) not in json.dumps(vars(spec), default=repr)
 
 
 def test_code_that_is_damaged_on_a_machine_is_fetched_again(make_source, code):

@@ -8,8 +8,9 @@ import pytest
 import quintain.nlp.experiments  # noqa: F401 - registered before the tests make room for their own
 from quintain import errors
 from quintain.core import exp_factory, task_factory
-from quintain.records import trial
-from quintain.trials import task_trial, trial_checkpoint, trial_context
+from quintain.records.rows import trial
+from quintain.trials import task_trial, trial_context
+from quintain.trials.process import trial_checkpoint
 
 CODE = """
 import dataclasses

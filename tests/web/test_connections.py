@@ -15,8 +15,8 @@ import weakref
 
 import pytest
 
-from quintain.client import unix_sockets
-from quintain.server import http_server
+from quintain.client.http import unix_sockets
+from quintain.server.http import http_server
 from quintain.web import connection_limits, connections
 
 MANY_SECS = 60.0

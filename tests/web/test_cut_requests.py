@@ -10,7 +10,7 @@ import fastapi
 import pytest
 from fastapi import responses
 
-from quintain.server import http_server
+from quintain.server.http import http_server
 from quintain.web import cut_requests
 
 ASK = b"GET /%s HTTP/1.1\r\nHost: x\r\n\r\n"

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from quintain.server import certificates, http_server
+from quintain.server.http import certificates, http_server
 from quintain.web import connection_limits, connections, tls_connections
 
 MANY_SECS = 60.0

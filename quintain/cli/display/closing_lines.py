@@ -9,7 +9,7 @@ import click
 from quintain.cli import output
 
 if TYPE_CHECKING:
-    from quintain.core import dry_run, experiment_parser, train_lib
+    from quintain.run import dry_run, experiment_parser, train_lib
 
 
 def show_dry_run(experiment: str, report: "dry_run.DryRunReport") -> None:
@@ -67,7 +67,7 @@ def show_result(
         secs: How long it took.
         gin_flags: The gin flags as they were given, with a space before each.
     """
-    from quintain.core import run_kinds
+    from quintain.run import run_kinds
 
     _show_metrics(result.logs)
     state = f"at step {result.step} of {result.train_steps}"
@@ -96,7 +96,7 @@ def show_result(
 
 
 def _show_metrics(logs: Mapping[str, Any]) -> None:
-    from quintain.core.saving import evaluation_log
+    from quintain.checkpoints import evaluation_log
 
     _show({name: _format_metric(value) for name, value in evaluation_log.flatten(logs).items()})
 

@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from quintain.cli import columns, output
 from quintain.cli.display import snapshot as snapshot_lib
-from quintain.records import metric_order, states
-from quintain.records import trial as trial_lib
+from quintain.records.rows import states
+from quintain.records.rows import trial as trial_lib
+from quintain.records.views import metric_order
 from quintain.terminal import printable, screens
 
 if TYPE_CHECKING:

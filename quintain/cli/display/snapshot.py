@@ -5,9 +5,10 @@ import time
 
 from quintain.cli import columns, output
 from quintain.client import calls as calls_lib
-from quintain.records import experiment as experiment_lib
-from quintain.records import master_status, metric_order, states
-from quintain.records import trial as trial_lib
+from quintain.records.rows import experiment as experiment_lib
+from quintain.records.rows import states
+from quintain.records.rows import trial as trial_lib
+from quintain.records.views import master_status, metric_order
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,8 +10,8 @@ from quintain import errors
 from quintain.cli import connect, options, output
 from quintain.cli.experiment import endings
 from quintain.cli.lazy_group import FlagCommand
-from quintain.client import home as home_lib
-from quintain.records import experiment as experiment_lib
+from quintain.client.home import home as home_lib
+from quintain.records.rows import experiment as experiment_lib
 
 if TYPE_CHECKING:
     from quintain.cli.experiment import foreground as foreground_lib

@@ -14,11 +14,11 @@ from quintain.cli import connect, options, output, page_links
 from quintain.cli.experiment import file as experiment_file
 from quintain.cli.experiment import model_check, sent_code
 from quintain.cli.lazy_group import FlagCommand
-from quintain.client import home as home_lib
 from quintain.client import provenance
-from quintain.records import experiment as experiment_lib
-from quintain.records import experiment_spec
-from quintain.scheduler import launch_environment, process_launcher
+from quintain.client.home import home as home_lib
+from quintain.master.processes import launch_environment, process_launcher
+from quintain.records.config import experiment_spec
+from quintain.records.rows import experiment as experiment_lib
 
 if TYPE_CHECKING:
     from quintain.cli.experiment import foreground
@@ -204,7 +204,7 @@ def _check_files(file: experiment_file.ExperimentFile, model_dir: pathlib.Path) 
     Raises:
         ConfigError: If it can't be copied.
     """
-    from quintain.scheduler import model_files
+    from quintain.master.transfer import model_files
 
     names = sorted(model_files.list_files(model_dir, file.config.code).left_out)
     if names:
@@ -242,6 +242,6 @@ def _run_locally(
     from quintain.cli import tensorflow_import
 
     tensorflow_import.import_quietly()
-    from quintain.trials import local
+    from quintain.trials.process import local
 
     local.run_locally(file.config, model_dir, test=is_test)

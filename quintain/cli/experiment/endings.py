@@ -5,8 +5,8 @@ from typing import Final
 from quintain.cli import columns, output
 from quintain.cli.display import experiment_display
 from quintain.cli.display import snapshot as snapshot_lib
-from quintain.records import experiment as experiment_lib
-from quintain.records import states
+from quintain.records.rows import experiment as experiment_lib
+from quintain.records.rows import states
 from quintain.terminal import printable
 
 EXIT_CODES: Final = {

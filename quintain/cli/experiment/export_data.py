@@ -15,7 +15,7 @@ from quintain.cli.experiment import table_files
 from quintain.cli.lazy_group import FlagCommand
 from quintain.client import calls as calls_lib
 from quintain.config import yaml_io
-from quintain.records import codec, metric
+from quintain.records.rows import codec, metric
 
 _METRIC_COLUMNS: Final = {
     "trial_id": int,

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from quintain import errors
-from quintain.client import home as home_lib
+from quintain.client.home import home as home_lib
 from quintain.config import overrides as overrides_lib
 from quintain.config import plain_data, yaml_io
-from quintain.records import experiment_dialects, experiment_spec, experiment_templates
+from quintain.records.config import experiment_dialects, experiment_spec, experiment_templates
 
 TEMPLATES: Final = "templates"
 """Directory of the home with configs that others may be laid over, by name."""

@@ -15,15 +15,16 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import click
 
-from quintain import errors, told_again
+from quintain import errors
 from quintain.cli import columns, connect, page_links, standard_streams
 from quintain.cli.display import experiment_display
 from quintain.cli.display import snapshot as snapshot_lib
 from quintain.cli.experiment import endings
 from quintain.client import calls as calls_lib
-from quintain.client import home as home_lib
-from quintain.records import experiment as experiment_lib
-from quintain.records import states
+from quintain.client.home import home as home_lib
+from quintain.process import told_again
+from quintain.records.rows import experiment as experiment_lib
+from quintain.records.rows import states
 from quintain.terminal import screens
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -36,8 +37,8 @@ _REST_FACTOR: Final = 20.0
 
 if TYPE_CHECKING:
     from quintain.client import master_client
-    from quintain.scheduler import commands as commands_lib
-    from quintain.scheduler import launcher as launcher_lib
+    from quintain.master import commands as commands_lib
+    from quintain.master.processes import launcher as launcher_lib
 
     Commands = master_client.MasterClient | commands_lib.Commands
     """Commands to a master elsewhere, or to the one in this process."""
@@ -113,7 +114,7 @@ def run(
     found = home_lib.find_master(home)
     if found is None:
         # FastAPI and SQLAlchemy, which other commands need not wait for.
-        from quintain.server import home_watch
+        from quintain.server.http import home_watch
 
         try:
             return _run_embedded(

@@ -9,10 +9,11 @@ import click
 
 from quintain.cli import columns, connect, options, output
 from quintain.cli.lazy_group import FlagCommand
-from quintain.records import experiment as experiment_lib
-from quintain.records import metric_order, states
-from quintain.records import provenance as provenance_lib
-from quintain.records import trial as trial_lib
+from quintain.records.config import provenance as provenance_lib
+from quintain.records.rows import experiment as experiment_lib
+from quintain.records.rows import states
+from quintain.records.rows import trial as trial_lib
+from quintain.records.views import metric_order
 from quintain.terminal import printable
 
 _EXPERIMENT_COLUMNS: Final[tuple[output.Column[experiment_lib.Experiment], ...]] = (

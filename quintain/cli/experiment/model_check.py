@@ -10,11 +10,16 @@ from typing import Any, Final
 
 from quintain import errors
 from quintain.cli.experiment import file as experiment_file
-from quintain.records import codec
-from quintain.scheduler import launch_environment, process_files, process_launcher, supervisor
+from quintain.master.processes import (
+    launch_environment,
+    process_files,
+    process_launcher,
+    supervisor,
+)
+from quintain.records.rows import codec
 
 _TIMEOUT_SECS: Final = 300.0
-_MODULE: Final = "quintain.trials.model_check"
+_MODULE: Final = "quintain.trials.process.model_check"
 
 
 class ModelCheck:

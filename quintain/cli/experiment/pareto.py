@@ -7,8 +7,8 @@ import click
 
 from quintain.cli import columns, connect, options, output
 from quintain.cli.lazy_group import FlagCommand
-from quintain.records import pareto as pareto_lib
-from quintain.records import trial_names, trial_table
+from quintain.records.views import pareto as pareto_lib
+from quintain.records.views import trial_names, trial_table
 
 _DIRECTIONS: Final = {"min": True, "max": False}
 

@@ -12,8 +12,8 @@ import click
 from quintain.cli import columns, options, output
 from quintain.cli.experiment import file as experiment_file
 from quintain.cli.lazy_group import FlagCommand
-from quintain.records import experiment_spec
-from quintain.records import metric as metric_lib
+from quintain.records.config import experiment_spec
+from quintain.records.rows import metric as metric_lib
 
 if TYPE_CHECKING:
     from quintain.search import simulate as simulate_lib
@@ -221,14 +221,14 @@ def _with_times(
 
 
 def _count_slots() -> int:
-    from quintain.client import home as home_lib
+    from quintain.client.home import home as home_lib
 
     if home_lib.find_master(home_lib.find_home()) is not None:
         from quintain.cli import connect
 
         with connect.open_client(start=False) as client:
             return client.get_summary().num_slots
-    from quintain.scheduler import slots
+    from quintain.master.placing import slots
 
     return len(slots.find_slots())
 
@@ -236,8 +236,8 @@ def _count_slots() -> int:
 def _find_secs_per_batch(entrypoint: str | None) -> float | None:
     """Returns what a batch took in the newest experiment with an entrypoint, if there is one."""
     from quintain.cli import connect
-    from quintain.client import home as home_lib
-    from quintain.client import home_database
+    from quintain.client.home import home as home_lib
+    from quintain.client.home import home_database
 
     home = home_lib.find_home()
     if home_lib.find_master(home) is None and not home_database.exists(home.path):

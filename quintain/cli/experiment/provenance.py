@@ -5,7 +5,8 @@ from typing import Any
 
 from quintain import errors
 from quintain.config import yaml_io
-from quintain.records import codec, experiment, experiment_dialects, experiment_spec
+from quintain.records.config import experiment_dialects, experiment_spec
+from quintain.records.rows import codec, experiment
 
 
 def annotate(record: experiment.Experiment) -> str:

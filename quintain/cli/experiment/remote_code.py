@@ -6,8 +6,8 @@ import tempfile
 from typing import TYPE_CHECKING
 
 from quintain.client import code_calls
-from quintain.records import experiment_sections
-from quintain.scheduler import model_files
+from quintain.master.transfer import model_files
+from quintain.records.config import experiment_sections
 
 if TYPE_CHECKING:
     from quintain.client import master_client

@@ -14,7 +14,7 @@ from quintain.cli.lazy_group import FlagCommand
 @options.traceback_option
 def schema(output: str | None) -> None:
     """Write the JSON Schema of an experiment's file, with which editors complete YAML."""
-    from quintain.records import experiment_schema
+    from quintain.records.config import experiment_schema
 
     text = json.dumps(experiment_schema.build_schema(), indent=2) + "\n"
     if output is None:

@@ -3,9 +3,9 @@
 import pathlib
 from typing import TYPE_CHECKING, Any
 
-from quintain.client import home as home_lib
-from quintain.client import logins
-from quintain.records import experiment_sections
+from quintain.client.home import home as home_lib
+from quintain.client.home import logins
+from quintain.records.config import experiment_sections
 
 if TYPE_CHECKING:
     from quintain.cli.experiment import foreground

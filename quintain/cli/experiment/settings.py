@@ -6,7 +6,7 @@ import click
 
 from quintain.cli import connect, options, output
 from quintain.cli.lazy_group import FlagCommand, LazyGroup
-from quintain.records import experiment
+from quintain.records.rows import experiment
 
 
 @click.group(cls=LazyGroup)

@@ -7,8 +7,9 @@ import pathlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from quintain import csv_files, errors
-from quintain.records import codec
+from quintain import errors
+from quintain.files import csv_files
+from quintain.records.rows import codec
 
 Columns = Mapping[str, type] | Sequence[str]
 """Names of the columns, with the types of their values where these are known before the rows."""

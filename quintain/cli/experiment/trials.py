@@ -7,8 +7,8 @@ import click
 
 from quintain.cli import columns, connect, options, output
 from quintain.cli.lazy_group import FlagCommand
-from quintain.records import importance as importance_lib
-from quintain.records import trial_table
+from quintain.records.views import importance as importance_lib
+from quintain.records.views import trial_table
 
 _ALL = "all"
 

@@ -11,11 +11,12 @@ from tensorflow.python.eager import context
 
 from quintain import orbit
 from quintain.core import base_task
-from quintain.core import config_definitions as cfg
-from quintain.core.devices import runtime_environment
-from quintain.core.input import data_faults, file_marks
 from quintain.core.steps import task_checks
+from quintain.distribute import runtime_environment
+from quintain.input import file_marks
+from quintain.input.diagnosis import data_faults
 from quintain.orbit import cluster
+from quintain.settings import config_definitions as cfg
 
 Dataset: TypeAlias = tf.data.Dataset | tf.distribute.DistributedDataset
 """What is iterated over in the scope of a strategy."""

@@ -6,8 +6,8 @@ from typing import Any
 import tensorflow as tf
 
 from quintain import orbit
-from quintain.core.devices import async_loops
-from quintain.core.saving import recovery_state
+from quintain.checkpoints import recovery_state
+from quintain.distribute import async_loops
 
 SINGLE = ""
 """Name of the data of a trainer that has only one."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import tensorflow as tf
 
-from quintain.core.input import input_watch
+from quintain.input.diagnosis import input_watch
 
 INPUT_BOUND_SHARE: Final = 0.3
 """Share of a step spent waiting for input, above which the input is too slow."""

@@ -7,11 +7,11 @@ import keras
 import tensorflow as tf
 
 from quintain.core import base_task
-from quintain.core import config_definitions as cfg
-from quintain.core.devices import replica_steps
 from quintain.core.reports import image_summaries
 from quintain.core.steps import model_metrics, own_code
+from quintain.distribute import replica_steps
 from quintain.orbit import cluster
+from quintain.settings import config_definitions as cfg
 
 
 class TaskEvaluation:

@@ -8,11 +8,10 @@ import keras
 import tensorflow as tf
 
 from quintain import errors, orbit
+from quintain.checkpoints import task_state
 from quintain.core import base_task
-from quintain.core import config_definitions as cfg
-from quintain.core.input import poisson_sampling
-from quintain.core.saving import task_state
 from quintain.core.steps import model_metrics
+from quintain.input import poisson_sampling
 from quintain.modeling import unbuilt_layers
 from quintain.optimization import (
     fused_optimizer,
@@ -21,6 +20,7 @@ from quintain.optimization import (
     optimizer_wrapper,
 )
 from quintain.orbit import finite_data, iterators
+from quintain.settings import config_definitions as cfg
 
 
 def check_config(config: cfg.ExperimentConfig, needs_train: bool, needs_validation: bool) -> None:

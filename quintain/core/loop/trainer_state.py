@@ -9,20 +9,20 @@ import keras
 import tensorflow as tf
 
 from quintain import orbit
-from quintain.core import base_task
-from quintain.core import config_definitions as cfg
-from quintain.core.devices import distribution, replica_seeds, replica_statistics
-from quintain.core.input import pipeline_inspection, random_watch
-from quintain.core.loop import loop_record, loop_timing, trainer_setup
-from quintain.core.saving import (
+from quintain.checkpoints import (
     checkpoint_fit,
     checkpoint_state,
     cluster_checkpoints,
     state_snapshot,
     task_state,
 )
+from quintain.core import base_task
+from quintain.core.loop import loop_record, loop_timing, trainer_setup
 from quintain.core.steps import model_metrics
+from quintain.distribute import distribution, replica_seeds, replica_statistics
+from quintain.input.diagnosis import pipeline_inspection, random_watch
 from quintain.optimization import ema, gradient_accumulation, norms, optimizer_wrapper
+from quintain.settings import config_definitions as cfg
 
 COUNTED_ITEMS: Final = ("examples", "tokens")
 _MODEL: Final = "trained_model"

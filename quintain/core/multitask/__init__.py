@@ -14,7 +14,6 @@ __getattr__, __dir__ = lazy_modules.attach(
         "evaluator",
         "interleaving_trainer",
         "multitask",
-        "multitask_runner",
         "task_sampler",
         "train_lib",
     ),

@@ -11,12 +11,6 @@ from typing_extensions import override
 from quintain import orbit
 from quintain.config import gin_io
 from quintain.core import base_task
-from quintain.core import config_definitions as cfg
-from quintain.core.devices import (
-    async_loops,
-    replica_steps,
-    step_kernels,
-)
 from quintain.core.loop import (
     dataset_distribution,
     stateful_trainer,
@@ -26,7 +20,9 @@ from quintain.core.loop import (
 from quintain.core.multitask import base_model
 from quintain.core.multitask import multitask as multitask_lib
 from quintain.core.steps import model_metrics, task_checks
+from quintain.distribute import async_loops, replica_steps, step_kernels
 from quintain.orbit import iterators
+from quintain.settings import config_definitions as cfg
 
 LOSS_NAME = "training_loss"
 """Key of a mean training loss in the logs: of each task, and of all together."""

@@ -6,8 +6,8 @@ from typing import Final, Literal
 
 from quintain import errors
 from quintain.config import base_config, one_of
-from quintain.core import config_definitions as cfg
 from quintain.optimization.configs import ranges
+from quintain.settings import config_definitions as cfg
 
 RESERVED_NAMES: Final = ("total_loss", "training_loss", "learning_rate")
 """Names that logs use beside those of the tasks."""

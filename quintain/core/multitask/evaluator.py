@@ -9,13 +9,13 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain import errors, orbit
+from quintain.checkpoints import best_checkpoint, checkpoint_fit, state_snapshot
 from quintain.config import gin_io
 from quintain.core import base_task
-from quintain.core import config_definitions as cfg
 from quintain.core.loop import dataset_distribution, task_evaluation, trainer_setup
 from quintain.core.multitask import base_model, base_trainer
-from quintain.core.saving import best_checkpoint, checkpoint_fit, state_snapshot
 from quintain.optimization import ema
+from quintain.settings import config_definitions as cfg
 
 
 @gin_io.configurable

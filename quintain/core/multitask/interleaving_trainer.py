@@ -9,11 +9,11 @@ from typing_extensions import override
 
 from quintain import errors, orbit
 from quintain.config import gin_io
-from quintain.core import config_definitions as cfg
-from quintain.core.devices import step_kernels
 from quintain.core.loop import dataset_distribution
 from quintain.core.multitask import base_model, base_trainer, multitask
 from quintain.core.multitask import task_sampler as task_sampler_lib
+from quintain.distribute import step_kernels
+from quintain.settings import config_definitions as cfg
 
 
 @gin_io.configurable

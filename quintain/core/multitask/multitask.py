@@ -8,12 +8,12 @@ import keras
 import tensorflow as tf
 
 from quintain import errors
+from quintain.checkpoints import checkpoint_fit
 from quintain.core import base_task, task_factory
-from quintain.core import config_definitions as cfg
 from quintain.core.multitask import base_model, configs
-from quintain.core.saving import checkpoint_fit
 from quintain.core.steps import task_checks
 from quintain.optimization.configs import optimization_config
+from quintain.settings import config_definitions as cfg
 
 OptimizationConfig = optimization_config.OptimizationConfig
 RuntimeConfig = cfg.RuntimeConfig

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from typing import Any, Final, Protocol
 
 from quintain import errors
-from quintain.core import config_definitions as cfg
+from quintain.settings import config_definitions as cfg
 
 MAX_PLD_STEPS: Final = 200_000
 """Steps of the longest run whose epsilon is computed from the privacy loss distribution."""

@@ -7,10 +7,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from quintain.core import config_definitions as cfg
-from quintain.core.input import poisson_sampling
 from quintain.core.privacy import privacy_accounting
+from quintain.input import poisson_sampling
 from quintain.optimization import privacy
+from quintain.settings import config_definitions as cfg
 
 logger = logging.getLogger(__name__)
 

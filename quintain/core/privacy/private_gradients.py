@@ -19,8 +19,8 @@ import keras
 import tensorflow as tf
 
 from quintain import errors
+from quintain.checkpoints import checkpoint_state
 from quintain.core.privacy import gradient_parts, vectorized_random
-from quintain.core.saving import checkpoint_state
 from quintain.core.steps import traced_errors
 
 logger = logging.getLogger(__name__)

@@ -12,9 +12,8 @@ import keras
 import tensorflow as tf
 
 from quintain import errors
-from quintain.core import config_definitions as cfg
-from quintain.core.input import poisson_sampling
 from quintain.core.privacy import private_gradients
+from quintain.input import poisson_sampling
 from quintain.optimization import (
     dense_gradients,
     loss_scaling,
@@ -23,6 +22,7 @@ from quintain.optimization import (
     privacy,
 )
 from quintain.optimization.configs import optimization_config
+from quintain.settings import config_definitions as cfg
 
 _FIELD = "task.differential_privacy_config"
 

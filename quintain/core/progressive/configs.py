@@ -4,8 +4,8 @@ import dataclasses
 from collections.abc import Iterator
 
 from quintain.config import base_config
-from quintain.core import config_definitions as cfg
 from quintain.optimization.configs import ranges
+from quintain.settings import config_definitions as cfg
 
 
 @dataclasses.dataclass

@@ -7,13 +7,13 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain import errors
+from quintain.checkpoints import checkpoint_fit
 from quintain.core import base_task, task_factory
-from quintain.core import config_definitions as cfg
 from quintain.core.loop import dataset_distribution
 from quintain.core.progressive import configs, policies
-from quintain.core.saving import checkpoint_fit
 from quintain.core.steps import task_checks
-from quintain.optimization import learning_rate_scale
+from quintain.optimization.schedules import learning_rate_scale
+from quintain.settings import config_definitions as cfg
 
 
 class OffsetSchedule(keras.optimizers.schedules.LearningRateSchedule):

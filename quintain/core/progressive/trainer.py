@@ -7,15 +7,16 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain import errors, file_paths, orbit
+from quintain import errors, orbit
+from quintain.checkpoints import best_checkpoint, checkpoint_fit, checkpoints, cluster_checkpoints
 from quintain.config import gin_io
 from quintain.core import base_trainer
-from quintain.core.devices import async_loops
 from quintain.core.loop import dataset_distribution
 from quintain.core.loop import loop_record as loop_record_lib
 from quintain.core.progressive import configs, policies
-from quintain.core.saving import best_checkpoint, checkpoint_fit, checkpoints, cluster_checkpoints
-from quintain.optimization import learning_rate_scale
+from quintain.distribute import async_loops
+from quintain.files import file_paths
+from quintain.optimization.schedules import learning_rate_scale
 
 ProgressiveTrainerConfig = configs.ProgressiveTrainerConfig
 

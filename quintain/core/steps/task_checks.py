@@ -6,8 +6,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from quintain import errors, user_errors
+from quintain import errors
 from quintain.core.steps import model_metrics
+from quintain.process import user_errors
 
 
 def check_model(task: Any, model: Any) -> None:

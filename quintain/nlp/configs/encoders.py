@@ -10,10 +10,10 @@ from typing_extensions import override
 
 from quintain import errors
 from quintain.config import base_config, gin_io, one_of
-from quintain.core import config_definitions as cfg
 from quintain.nlp.configs import encoder_sizes, unbuilt_encoders
 from quintain.nlp.data.masked import bert_vocabulary
 from quintain.nlp.modeling import activations, layers, networks
+from quintain.settings import config_definitions as cfg
 
 Size = encoder_sizes.Size
 Rate = encoder_sizes.Rate

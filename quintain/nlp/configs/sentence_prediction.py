@@ -7,9 +7,9 @@ from annotated_types import Ge, Lt
 
 from quintain import errors
 from quintain.config import base_config
-from quintain.core import config_definitions as cfg
 from quintain.nlp.configs import encoders
 from quintain.nlp.data import sentence_prediction_dataloader
+from quintain.settings import config_definitions as cfg
 
 MetricType = Literal[
     "accuracy",

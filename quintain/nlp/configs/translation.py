@@ -8,9 +8,9 @@ from annotated_types import Ge, Gt, Lt
 from typing_extensions import override
 
 from quintain.config import base_config
-from quintain.core import config_definitions as cfg
 from quintain.nlp.data import wmt_dataloader
 from quintain.optimization.configs import ranges
+from quintain.settings import config_definitions as cfg
 
 Probability = ranges.Fraction
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from quintain import errors, registry
-from quintain.core import config_definitions as cfg
 from quintain.nlp.data import data_loader
+from quintain.settings import config_definitions as cfg
 
 L = TypeVar("L", bound=Callable[..., data_loader.DataLoader])
 

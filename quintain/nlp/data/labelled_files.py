@@ -20,8 +20,9 @@ from typing import Any, Final, Literal
 import numpy as np
 import tensorflow as tf
 
-from quintain import errors, file_io
-from quintain.core.input import input_files
+from quintain import errors
+from quintain.files import file_io
+from quintain.input import input_files
 from quintain.nlp.data import odd_lines
 from quintain.orbit import iterators
 

@@ -6,11 +6,11 @@ from typing import Any, Literal
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain import reference_names
-from quintain.core import config_definitions as cfg
-from quintain.core import input_reader
+from quintain.input import input_reader
 from quintain.nlp.data import data_loader, data_loader_factory
 from quintain.optimization.configs import ranges
+from quintain.reference import reference_names
+from quintain.settings import config_definitions as cfg
 
 __getattr__ = reference_names.refusing(__name__)
 

@@ -13,10 +13,10 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain import errors
-from quintain.core import config_definitions as cfg
-from quintain.core import input_reader
+from quintain.input import input_reader
 from quintain.nlp.data import data_loader_factory, pretrain_dataloader
 from quintain.optimization.configs import ranges
+from quintain.settings import config_definitions as cfg
 
 _MASK_FIELDS = ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
 

@@ -18,13 +18,12 @@ from typing_extensions import override
 
 from quintain import errors
 from quintain.config import base_config
-from quintain.core import config_definitions as cfg
-from quintain.core import input_reader
-from quintain.core.input import input_files, input_sources
 from quintain.core.steps import traced_errors
+from quintain.input import input_files, input_reader, input_sources
 from quintain.nlp.data import bert_inputs, data_loader, data_loader_factory, labelled_files
 from quintain.nlp.data.masked import bert_vocabulary
 from quintain.optimization.configs import ranges
+from quintain.settings import config_definitions as cfg
 
 TextProcessor = bert_inputs.TextProcessor
 

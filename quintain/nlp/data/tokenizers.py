@@ -19,9 +19,9 @@ from typing import Final, Literal
 import sentencepiece
 import tensorflow as tf
 
-from quintain import errors, file_io
+from quintain import errors
+from quintain.files import file_io, whole_files
 from quintain.nlp.data import text_operations
-from quintain.orbit import whole_files
 
 PAD_ID: Final = 0
 EOS_ID: Final = 1

@@ -11,11 +11,13 @@ from typing import Final, Literal
 import sentencepiece
 import tensorflow as tf
 
-from quintain import errors, file_io, reference_names
-from quintain.core import config_definitions as cfg
-from quintain.core.input import input_files, input_sources, tfds_source
+from quintain import errors
+from quintain.files import file_io, whole_files
+from quintain.input import input_files, input_sources, tfds_source
 from quintain.nlp.data import tokenizers
-from quintain.orbit import iterators, whole_files
+from quintain.orbit import iterators
+from quintain.reference import reference_names
+from quintain.settings import config_definitions as cfg
 
 DEFAULT_VOCAB_SIZE: Final = 32_000
 DEFAULT_COVERAGE: Final = 0.9995

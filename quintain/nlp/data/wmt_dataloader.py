@@ -27,9 +27,7 @@ import tensorflow as tf
 from annotated_types import Ge, Lt
 
 from quintain import errors
-from quintain.core import config_definitions as cfg
-from quintain.core import input_reader
-from quintain.core.input import input_files, input_sources
+from quintain.input import input_files, input_reader, input_sources
 from quintain.nlp.data import data_loader, data_loader_factory, tokenizers
 from quintain.nlp.data.corpora import bundled_corpora
 from quintain.nlp.data.pairs import (
@@ -42,6 +40,7 @@ from quintain.nlp.data.pairs import (
     streamed_pairs,
     translation_records,
 )
+from quintain.settings import config_definitions as cfg
 
 _logger = logging.getLogger(__name__)
 

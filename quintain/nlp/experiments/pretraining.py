@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from quintain import optimization, reference_names
-from quintain.core import config_definitions as cfg
+from quintain import optimization
 from quintain.core import exp_factory
 from quintain.nlp.configs import bert
 from quintain.nlp.data import (
@@ -12,6 +11,8 @@ from quintain.nlp.data import (
     pretrain_text_dataloader,
 )
 from quintain.nlp.tasks import masked_lm
+from quintain.reference import reference_names
+from quintain.settings import config_definitions as cfg
 
 __getattr__ = reference_names.refusing(__name__)
 

@@ -3,10 +3,10 @@
 from typing import Any
 
 from quintain.config import base_config
-from quintain.core import config_definitions as cfg
 from quintain.core import exp_factory
 from quintain.core.progressive import configs
 from quintain.nlp.experiments import translation as translation_experiments
+from quintain.settings import config_definitions as cfg
 
 _SMALL_STEPS = 600
 

@@ -1,11 +1,11 @@
 """Classification and regression of texts, starting from a pretrained encoder."""
 
-from quintain import reference_names
-from quintain.core import config_definitions as cfg
 from quintain.core import exp_factory
 from quintain.nlp.data import sentence_prediction_dataloader
 from quintain.nlp.experiments import pretraining
 from quintain.nlp.tasks import sentence_prediction
+from quintain.reference import reference_names
+from quintain.settings import config_definitions as cfg
 
 __getattr__ = reference_names.refusing(__name__)
 

@@ -3,10 +3,10 @@
 from typing import Any
 
 from quintain import optimization
-from quintain.core import config_definitions as cfg
 from quintain.core import exp_factory
 from quintain.nlp.data import wmt_dataloader
 from quintain.nlp.tasks import translation
+from quintain.settings import config_definitions as cfg
 
 _NEEDS_DATA = tuple(
     " or ".join(

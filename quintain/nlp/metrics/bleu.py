@@ -14,7 +14,7 @@ import sys
 import unicodedata
 from collections.abc import Iterable, Sequence
 
-from quintain import file_io
+from quintain.files import file_io
 
 MAX_ORDER = 4
 

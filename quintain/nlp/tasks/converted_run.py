@@ -5,11 +5,13 @@ from typing import Final
 
 import tensorflow as tf
 
-from quintain import errors, file_io
+from quintain import errors
+from quintain.checkpoints import checkpoint_fit, checkpoints, run_lock
 from quintain.core import base_task, task_factory
-from quintain.core import config_definitions as cfg
-from quintain.core.saving import checkpoint_fit, checkpoints, run_files, run_lock
+from quintain.files import file_io
 from quintain.nlp.tasks import reference_checkpoint, sentence_prediction, translation
+from quintain.run import run_files
+from quintain.settings import config_definitions as cfg
 
 _FIELD: Final = "--from"
 

@@ -14,7 +14,6 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain.core import base_task, task_factory
-from quintain.core import config_definitions as cfg
 from quintain.nlp.configs import bert, encoders
 from quintain.nlp.data import (
     bert_inputs,
@@ -29,6 +28,7 @@ from quintain.nlp.modeling.layers import cls_head
 from quintain.nlp.modeling.losses import padded_cross_entropy
 from quintain.nlp.modeling.models import bert_pretrainer
 from quintain.nlp.tasks import reference_checkpoint, vocabulary
+from quintain.settings import config_definitions as cfg
 
 TextConfig = pretrain_text_dataloader.BertPretrainTextDataConfig
 

@@ -13,8 +13,8 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain.core import base_task, export_base
-from quintain.core import config_definitions as cfg
 from quintain.nlp.data import sentence_prediction_dataloader
+from quintain.settings import config_definitions as cfg
 
 
 class TextPrediction(export_base.ExportModule):

@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 
 from quintain import errors
-from quintain.core.saving import checkpoint_fit, saved_graph
+from quintain.checkpoints import checkpoint_fit, saved_graph
 from quintain.nlp.tasks import reference_checkpoint
 
 

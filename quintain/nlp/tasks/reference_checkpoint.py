@@ -8,9 +8,10 @@ from typing import Any, Final
 import keras
 import numpy as np
 
-from quintain import errors, file_io, file_paths
+from quintain import errors
+from quintain.checkpoints import checkpoint_fit, saved_graph
 from quintain.config import yaml_io
-from quintain.core.saving import checkpoint_fit, saved_graph
+from quintain.files import file_io, file_paths
 from quintain.nlp.modeling import reference_layout, reference_weights
 
 _MARK: Final = "/_intermediate_dense/kernel/"

@@ -18,9 +18,8 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain import errors
+from quintain.checkpoints import checkpoint_fit
 from quintain.core import base_task, task_factory
-from quintain.core import config_definitions as cfg
-from quintain.core.saving import checkpoint_fit
 from quintain.modeling import tf_utils
 from quintain.nlp.configs import encoders
 from quintain.nlp.configs import sentence_prediction as config_module
@@ -30,6 +29,7 @@ from quintain.nlp.metrics import classification_scores
 from quintain.nlp.modeling.models import bert_classifier
 from quintain.nlp.tasks import prediction_serving, pretrained, sentence_predictor, vocabulary
 from quintain.orbit import values
+from quintain.settings import config_definitions as cfg
 
 DUMMY_PATH: Final = "dummy"
 """Input path of examples of zeros, to try a model without data."""

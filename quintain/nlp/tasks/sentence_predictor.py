@@ -14,8 +14,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from quintain.core import config_definitions as cfg
 from quintain.nlp.data import bert_inputs
+from quintain.settings import config_definitions as cfg
 
 Predictor = Callable[[tf.Tensor], dict[str, tf.Tensor]]
 

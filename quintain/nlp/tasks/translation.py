@@ -19,9 +19,9 @@ import numpy as np
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain import errors, file_paths, reference_names
+from quintain import errors
 from quintain.core import base_task, task_factory
-from quintain.core import config_definitions as cfg
+from quintain.files import file_paths
 from quintain.nlp.configs import translation as config_module
 from quintain.nlp.data import tokenizers, wmt_dataloader
 from quintain.nlp.metrics import perplexity, token_accuracy
@@ -35,6 +35,8 @@ from quintain.nlp.tasks import (
     vocabulary,
 )
 from quintain.orbit import cluster, values
+from quintain.reference import reference_names
+from quintain.settings import config_definitions as cfg
 
 __getattr__ = reference_names.refusing(__name__)
 PAD_ID = 0

@@ -15,10 +15,10 @@ from typing import Final
 import numpy as np
 import tensorflow as tf
 
-from quintain import errors, file_io, file_paths
+from quintain import errors
+from quintain.files import file_io, file_paths, whole_files
 from quintain.nlp.data import tokenizers
 from quintain.nlp.metrics import bleu
-from quintain.orbit import whole_files
 
 DIRECTORY: Final = "translations"
 HEADER: Final = ("source", "reference", "hypothesis")

@@ -17,11 +17,11 @@ from typing_extensions import override
 
 from quintain import errors
 from quintain.core import base_task, export_base
-from quintain.core import config_definitions as cfg
 from quintain.nlp.data import tokenizers
 from quintain.nlp.modeling import int8_weights
 from quintain.nlp.modeling.ops import decoding
 from quintain.nlp.tasks import vocabulary
+from quintain.settings import config_definitions as cfg
 
 MAX_SOURCE_LENGTH: Final = 1_000
 """Most tokens of a source unless the caller says otherwise: memory grows by the square."""

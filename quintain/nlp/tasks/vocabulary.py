@@ -13,10 +13,10 @@ import math
 from collections.abc import Sequence
 from typing import Final, Literal
 
-from quintain import errors, file_io, file_paths
-from quintain.core.saving import checkpoints
+from quintain import errors
+from quintain.checkpoints import checkpoints
+from quintain.files import file_io, file_paths, whole_files
 from quintain.nlp.data import tokenizers, wmt_dataloader
-from quintain.orbit import whole_files
 
 FILE_NAME = "vocabulary.model"
 WORDS_FILE_NAME: Final = "vocabulary.txt"

@@ -178,26 +178,26 @@ class OptimizerConfig(optimizer_config.ReferenceOptimizerConfig):
     """The optimizer, chosen by `type`."""
 
     adafactor_keras: optimizer_config.AdafactorKerasConfig = choices.choice(
-        optimizer_config.AdafactorKerasConfig, "adafactor.AdafactorKeras"
+        optimizer_config.AdafactorKerasConfig, "rules.adafactor.AdafactorKeras"
     )
     """Adafactor, as Keras 3 has it."""
 
-    lion: LionConfig = choices.choice(LionConfig, "lion.Lion")
+    lion: LionConfig = choices.choice(LionConfig, "rules.lion.Lion")
     """Steps of the same size for all weights, in the direction of a sign."""
 
-    muon: MuonConfig = choices.choice(MuonConfig, "muon.Muon")
+    muon: MuonConfig = choices.choice(MuonConfig, "rules.muon.Muon")
     """Orthogonal steps for matrices, Adam for all other weights."""
 
-    adadelta: AdadeltaConfig = choices.choice(AdadeltaConfig, "adadelta.Adadelta")
+    adadelta: AdadeltaConfig = choices.choice(AdadeltaConfig, "rules.adadelta.Adadelta")
     """Steps whose size follows from the sizes of former gradients and steps."""
 
-    adamax: AdamaxConfig = choices.choice(AdamaxConfig, "adamax.Adamax")
+    adamax: AdamaxConfig = choices.choice(AdamaxConfig, "rules.adamax.Adamax")
     """Adam with the largest gradient instead of the mean square."""
 
-    nadam: NadamConfig = choices.choice(NadamConfig, "nadam.Nadam")
+    nadam: NadamConfig = choices.choice(NadamConfig, "rules.nadam.Nadam")
     """Adam with Nesterov momentum."""
 
-    ftrl: FtrlConfig = choices.choice(FtrlConfig, "ftrl.Ftrl")
+    ftrl: FtrlConfig = choices.choice(FtrlConfig, "rules.ftrl.Ftrl")
     """Follow the regularised leader, for sparse linear models."""
 
     @override

@@ -1,7 +1,8 @@
 """Configs of learning-rate schedules and warm-ups.
 
-The formulas are in `quintain.optimization.lr_schedule` and `quintain.optimization.lr_warmup`. A
-field that is None by default has to be set when its schedule is chosen.
+The formulas are in `quintain.optimization.schedules.lr_schedule` and
+`quintain.optimization.schedules.lr_warmup`. A field that is None by default has to be set when its
+schedule is chosen.
 """
 
 import dataclasses
@@ -295,43 +296,47 @@ class LrConfig(one_of.OneOfConfig):
     """The same at every step."""
 
     stepwise: StepwiseLrConfig = choices.choice(
-        StepwiseLrConfig, "lr_schedule.PiecewiseConstantDecayWithOffset"
+        StepwiseLrConfig, "schedules.lr_schedule.PiecewiseConstantDecayWithOffset"
     )
     """One value between every two boundaries."""
 
     exponential: ExponentialLrConfig = choices.choice(
-        ExponentialLrConfig, "lr_schedule.ExponentialDecayWithOffset"
+        ExponentialLrConfig, "schedules.lr_schedule.ExponentialDecayWithOffset"
     )
     """Exponential decay."""
 
     polynomial: PolynomialLrConfig = choices.choice(
-        PolynomialLrConfig, "lr_schedule.PolynomialDecayWithOffset"
+        PolynomialLrConfig, "schedules.lr_schedule.PolynomialDecayWithOffset"
     )
     """Polynomial decay."""
 
-    cosine: CosineLrConfig = choices.choice(CosineLrConfig, "lr_schedule.CosineDecayWithOffset")
+    cosine: CosineLrConfig = choices.choice(
+        CosineLrConfig, "schedules.lr_schedule.CosineDecayWithOffset"
+    )
     """Cosine decay."""
 
-    power: DirectPowerLrConfig = choices.choice(DirectPowerLrConfig, "lr_schedule.DirectPowerDecay")
+    power: DirectPowerLrConfig = choices.choice(
+        DirectPowerLrConfig, "schedules.lr_schedule.DirectPowerDecay"
+    )
     """A power of the step."""
 
     power_linear: PowerAndLinearDecayLrConfig = choices.choice(
-        PowerAndLinearDecayLrConfig, "phased_lr_schedule.PowerAndLinearDecay"
+        PowerAndLinearDecayLrConfig, "schedules.phased_lr_schedule.PowerAndLinearDecay"
     )
     """A power of the step that is drawn down to 0 along a line at the end."""
 
     power_with_offset: PowerDecayWithOffsetLrConfig = choices.choice(
-        PowerDecayWithOffsetLrConfig, "phased_lr_schedule.PowerDecayWithOffset"
+        PowerDecayWithOffsetLrConfig, "schedules.phased_lr_schedule.PowerDecayWithOffset"
     )
     """A held value, then a power of the steps since then."""
 
     step_cosine_with_offset: StepCosineLrConfig = choices.choice(
-        StepCosineLrConfig, "phased_lr_schedule.StepCosineDecayWithOffset"
+        StepCosineLrConfig, "schedules.phased_lr_schedule.StepCosineDecayWithOffset"
     )
     """Half a cosine wave between every two values."""
 
     wsd: WarmupStableDecayLrConfig = choices.choice(
-        WarmupStableDecayLrConfig, "phased_lr_schedule.WarmupStableDecay"
+        WarmupStableDecayLrConfig, "schedules.phased_lr_schedule.WarmupStableDecay"
     )
     """A held value that falls in the last part of the training."""
 
@@ -343,10 +348,12 @@ class WarmupConfig(one_of.OneOfConfig):
     type: str | None = None
     """Which of the warm-ups below, or None."""
 
-    linear: LinearWarmupConfig = choices.choice(LinearWarmupConfig, "lr_warmup.LinearWarmup")
+    linear: LinearWarmupConfig = choices.choice(
+        LinearWarmupConfig, "schedules.lr_warmup.LinearWarmup"
+    )
     """Along a straight line."""
 
     polynomial: PolynomialWarmupConfig = choices.choice(
-        PolynomialWarmupConfig, "lr_warmup.PolynomialWarmUp"
+        PolynomialWarmupConfig, "schedules.lr_warmup.PolynomialWarmUp"
     )
     """Along a power of the step."""

@@ -295,39 +295,43 @@ class ReferenceOptimizerConfig(one_of.OneOfConfig):
     type: str | None = None
     """Which of the optimizers; has to be set."""
 
-    sgd: SGDConfig = choices.choice(SGDConfig, "sgd.SGD")
+    sgd: SGDConfig = choices.choice(SGDConfig, "rules.sgd.SGD")
     """Stochastic gradient descent."""
 
-    adam: AdamConfig = choices.choice(AdamConfig, "adam.Adam")
+    adam: AdamConfig = choices.choice(AdamConfig, "rules.adam.Adam")
     """Adam."""
 
-    adamw: AdamWeightDecayConfig = choices.choice(AdamWeightDecayConfig, "adam.AdamWeightDecay")
+    adamw: AdamWeightDecayConfig = choices.choice(
+        AdamWeightDecayConfig, "rules.adam.AdamWeightDecay"
+    )
     """Adam with decoupled weight decay."""
 
-    rmsprop: RMSPropConfig = choices.choice(RMSPropConfig, "rmsprop.RMSprop")
+    rmsprop: RMSPropConfig = choices.choice(RMSPropConfig, "rules.rmsprop.RMSprop")
     """Gradients divided by a running average of their size."""
 
-    adagrad: AdagradConfig = choices.choice(AdagradConfig, "adagrad.Adagrad")
+    adagrad: AdagradConfig = choices.choice(AdagradConfig, "rules.adagrad.Adagrad")
     """Gradients divided by the root of the sum of all their squares."""
 
-    lamb: LAMBConfig = choices.choice(LAMBConfig, "lamb.LAMB")
+    lamb: LAMBConfig = choices.choice(LAMBConfig, "rules.lamb.LAMB")
     """Adam with a step relative to the size of each weight."""
 
-    lars: LARSConfig = choices.choice(LARSConfig, "lars.LARS")
+    lars: LARSConfig = choices.choice(LARSConfig, "rules.lars.LARS")
     """Momentum with a step relative to the size of each weight."""
 
-    sgd_experimental: SGDExperimentalConfig = choices.choice(SGDExperimentalConfig, "sgd.SGD")
+    sgd_experimental: SGDExperimentalConfig = choices.choice(SGDExperimentalConfig, "rules.sgd.SGD")
     """Stochastic gradient descent, under the names of Keras 3."""
 
-    adam_experimental: AdamExperimentalConfig = choices.choice(AdamExperimentalConfig, "adam.Adam")
+    adam_experimental: AdamExperimentalConfig = choices.choice(
+        AdamExperimentalConfig, "rules.adam.Adam"
+    )
     """Adam, under the names of Keras 3."""
 
     adamw_experimental: AdamWeightDecayExperimentalConfig = choices.choice(
-        AdamWeightDecayExperimentalConfig, "adam.AdamW"
+        AdamWeightDecayExperimentalConfig, "rules.adam.AdamW"
     )
     """Adam with decoupled weight decay, as Keras 3 has it."""
 
-    adafactor: AdafactorConfig = choices.choice(AdafactorConfig, "adafactor.Adafactor")
+    adafactor: AdafactorConfig = choices.choice(AdafactorConfig, "rules.adafactor.Adafactor")
     """Adafactor, as T5 was trained with."""
 
     slide: SLIDEConfig = dataclasses.field(default_factory=SLIDEConfig)

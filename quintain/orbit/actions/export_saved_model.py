@@ -7,8 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from quintain import file_io, file_paths
-from quintain.orbit import saved_model_files
+from quintain.files import file_io, file_paths, saved_model_files
 
 safe_normpath = file_paths.normal
 

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from quintain import file_io
-from quintain.orbit import runner, values, whole_files
+from quintain.files import file_io, whole_files
+from quintain.orbit import runner, values
 
 MetricFn = Callable[[runner.Output], Any]
 """Takes an output and returns the metric, a number."""

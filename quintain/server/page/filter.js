@@ -1,6 +1,6 @@
 // @ts-check
 // Expressions that choose trials, as `accuracy > 0.9 and optimizer in (adam, lamb)`. The grammar and its meaning are
-// those of `quintain/records/trial_filter.py`; `tests/page/filter_vectors.json` holds both to it.
+// those of `quintain/records/views/trial_filter.py`; `tests/page/filter_vectors.json` holds both to it.
 import { toNumber } from "./format.js";
 
 /**

@@ -9,7 +9,7 @@ export const SHORT_CHARACTERS = 2000;
 
 const COLORS = /\x1b\[[0-9;:]*m/g;
 const CONTROLS = /[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
-// As `quintain/records/log_levels.py` has them, by which the master filters.
+// As `quintain/records/rows/log_levels.py` has them, by which the master filters.
 const ERRORS = [/\b(error|exception|traceback|critical|fatal)\b/i, /\b[A-Z]\w*(Error|Exception)\b|^[EF][0-9]{4} /];
 const WARNINGS = [/\bwarn(ing)?\b/i, /\b[A-Z]\w*Warning\b|^W[0-9]{4} /];
 

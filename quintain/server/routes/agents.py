@@ -6,8 +6,8 @@ import anyio
 import fastapi
 
 from quintain import errors
-from quintain.cluster import agent_launcher, agent_protocol
-from quintain.server import responses
+from quintain.cluster.agents import agent_launcher, agent_protocol
+from quintain.server.http import responses
 
 
 def build_router(launcher: agent_launcher.AgentLauncher | None) -> fastapi.APIRouter:

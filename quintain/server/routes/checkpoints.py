@@ -4,16 +4,10 @@ from typing import Annotated
 
 import fastapi
 
-from quintain.records import checkpoint as checkpoint_lib
-from quintain.server import (
-    answers,
-    archives,
-    checkpoint_files,
-    direct_calls,
-    page_rights,
-    responses,
-)
+from quintain.records.rows import checkpoint as checkpoint_lib
+from quintain.server import checkpoint_files, direct_calls, page_rights
 from quintain.server import exports as exports_lib
+from quintain.server.http import answers, archives, responses
 
 
 def build_router(

@@ -10,9 +10,11 @@ import anyio
 import fastapi
 
 from quintain import errors
-from quintain.records import codec
-from quintain.server import answers, changes, cursors, direct_calls
-from quintain.server import feed as feed_lib
+from quintain.records.rows import codec
+from quintain.server import direct_calls
+from quintain.server.feed import changes, cursors
+from quintain.server.feed import feed as feed_lib
+from quintain.server.http import answers
 
 _KEEP_ALIVE_SECS: Final = 15.0
 _RETRY_MSECS: Final = 1000

@@ -9,23 +9,22 @@ from typing import Annotated, Any
 import fastapi
 
 from quintain import errors
-from quintain.records import checkpoint as checkpoint_lib
-from quintain.records import experiment as experiment_lib
-from quintain.records import following as following_lib
-from quintain.records import provenance as provenance_lib
-from quintain.records import states, trial_table
-from quintain.records import trial as trial_lib
+from quintain.records.config import provenance as provenance_lib
+from quintain.records.rows import checkpoint as checkpoint_lib
+from quintain.records.rows import experiment as experiment_lib
+from quintain.records.rows import states
+from quintain.records.rows import trial as trial_lib
+from quintain.records.views import following as following_lib
+from quintain.records.views import trial_table
 from quintain.server import (
-    answers,
-    archives,
     checkpoint_files,
     code_uploads,
     direct_calls,
     experiment_changes,
     page_rights,
-    responses,
     search_check,
 )
+from quintain.server.http import answers, archives, responses
 from quintain.server.routes import tables
 
 
@@ -242,8 +241,8 @@ def _add_parts(router: fastapi.APIRouter, calls: direct_calls.DirectCalls) -> No
     ) -> fastapi.Response:
         """Lists its trials; the header `X-Total-Count` has their number without a limit.
 
-        `where` is an expression (see `records/trial_filter.py`), `sort` and `fields` are names
-        divided by commas; with a `-` before a name, what is sorted by it is so backwards.
+        `where` is an expression (see `records/views/trial_filter.py`), `sort` and `fields` are
+        names divided by commas; with a `-` before a name, what is sorted by it is so backwards.
         """
         found, total = calls.select_and_count(experiment_id, selection, state)
         answer = responses.to_response(_pick(found, fields))

@@ -15,9 +15,12 @@ import fastapi
 from starlette import requests as starlette_requests
 
 from quintain import errors
-from quintain.records import file_listing
-from quintain.scheduler import pieces, remote_deletions, run_files
-from quintain.server import checkpoint_files, responses
+from quintain.master.cleanup import remote_deletions
+from quintain.master.transfer import pieces
+from quintain.master.workers import run_files
+from quintain.records.views import file_listing
+from quintain.server import checkpoint_files
+from quintain.server.http import responses
 from quintain.web import request_checks
 
 _STREAMS: Final = re.compile(r"/api/v1/trials/[^/]+/runs/[^/]+/files/(uploads/[^/]+/files|events)/")

@@ -6,8 +6,9 @@ from typing import Annotated
 
 import fastapi
 
-from quintain.records import master_status
-from quintain.server import direct_calls, responses
+from quintain.records.views import master_status
+from quintain.server import direct_calls
+from quintain.server.http import responses
 
 
 @dataclasses.dataclass

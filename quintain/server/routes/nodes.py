@@ -4,9 +4,9 @@ from typing import Any
 
 import fastapi
 
-from quintain.records import node as node_lib
-from quintain.scheduler import node_commands
-from quintain.server import responses
+from quintain.master import node_commands
+from quintain.records.rows import node as node_lib
+from quintain.server.http import responses
 
 
 def build_router(commands: node_commands.NodeCommands) -> fastapi.APIRouter:

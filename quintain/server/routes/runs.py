@@ -9,10 +9,10 @@ import fastapi
 import pydantic
 
 from quintain import errors
-from quintain.client import home as home_lib
-from quintain.client import run_notes
-from quintain.records import master_status
-from quintain.server import responses
+from quintain.client.home import home as home_lib
+from quintain.client.notebook import run_notes
+from quintain.records.views import master_status
+from quintain.server.http import responses
 from quintain.server.runs import run_index, run_reader, run_samples
 
 

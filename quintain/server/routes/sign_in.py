@@ -5,9 +5,10 @@ import dataclasses
 import fastapi
 
 from quintain import errors
-from quintain.records import master_status
-from quintain.server import access, responses
-from quintain.server import sign_in as sign_in_lib
+from quintain.records.views import master_status
+from quintain.server.http import responses
+from quintain.server.security import access
+from quintain.server.security import sign_in as sign_in_lib
 
 
 @dataclasses.dataclass

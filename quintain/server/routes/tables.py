@@ -4,8 +4,10 @@ from typing import Annotated
 
 import fastapi
 
-from quintain.records import importance, log, log_levels, trial_table
-from quintain.server import answers, direct_calls, log_pages, responses
+from quintain.records.rows import log, log_levels
+from quintain.records.views import importance, trial_table
+from quintain.server import direct_calls, log_pages
+from quintain.server.http import answers, responses
 
 Names = Annotated[list[str], fastapi.Query()]
 

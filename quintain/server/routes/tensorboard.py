@@ -9,8 +9,9 @@ import fastapi
 import pydantic
 
 from quintain import errors
-from quintain.server import direct_calls, responses
+from quintain.server import direct_calls
 from quintain.server import tensorboards as tensorboards_lib
+from quintain.server.http import responses
 
 
 @dataclasses.dataclass

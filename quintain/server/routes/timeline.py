@@ -5,7 +5,8 @@ from typing import Any, Final
 import fastapi
 from typing_extensions import TypedDict
 
-from quintain.server import direct_calls, responses
+from quintain.server import direct_calls
+from quintain.server.http import responses
 
 _MOST_SPANS: Final = 20_000
 

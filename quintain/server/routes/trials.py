@@ -5,11 +5,12 @@ from typing import Annotated
 
 import fastapi
 
-from quintain.records import checkpoint as checkpoint_lib
-from quintain.records import experiment as experiment_lib
-from quintain.records import log, metric, states
-from quintain.records import trial as trial_lib
-from quintain.server import direct_calls, log_pages, page_rights, responses
+from quintain.records.rows import checkpoint as checkpoint_lib
+from quintain.records.rows import experiment as experiment_lib
+from quintain.records.rows import log, metric, states
+from quintain.records.rows import trial as trial_lib
+from quintain.server import direct_calls, log_pages, page_rights
+from quintain.server.http import responses
 from quintain.server.routes import tables
 
 

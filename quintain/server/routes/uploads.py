@@ -4,7 +4,8 @@ import dataclasses
 
 import fastapi
 
-from quintain.server import code_uploads, responses
+from quintain.server import code_uploads
+from quintain.server.http import responses
 
 
 @dataclasses.dataclass

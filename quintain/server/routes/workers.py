@@ -11,9 +11,12 @@ import fastapi
 import pydantic
 
 from quintain import errors
-from quintain.records import codec, run, trial, workload
-from quintain.scheduler import remote_deletions, worker_calls
-from quintain.server import access, responses, worker_gate
+from quintain.master.cleanup import remote_deletions
+from quintain.master.workers import worker_calls
+from quintain.records.rows import codec, run, trial, workload
+from quintain.server import worker_gate
+from quintain.server.http import responses
+from quintain.server.security import access
 
 MAX_WAIT_SECS: Final = 60.0
 """Longest time that a request for work waits."""

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from quintain import errors
 from quintain.config import run_header, yaml_io
-from quintain.records import process_identity, training_run
+from quintain.records import process_identity
+from quintain.records.rows import training_run
 from quintain.server.runs import run_index, run_lines, run_samples
 
 TRAINING_FILE: Final = "training.jsonl"

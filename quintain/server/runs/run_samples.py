@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from quintain import errors
-from quintain.records import training_run
+from quintain.records.rows import training_run
 from quintain.server.runs import run_lines
 
 DIRECTORY: Final = "translations"

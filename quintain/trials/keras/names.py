@@ -1,6 +1,8 @@
 """The names that the versions of PEDL gave to trials of Keras models, and to their context."""
 
-from quintain.trials import experimental_context, keras_trial, trial_context
+from quintain.trials import trial_context
+from quintain.trials.keras import keras_trial
+from quintain.trials.older import experimental_context
 
 KerasTrial = keras_trial.KerasTrial
 KerasFunctionalTrial = keras_trial.KerasTrial

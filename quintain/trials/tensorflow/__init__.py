@@ -1,6 +1,7 @@
 """What trials of TensorFlow name: `pedl.frameworks.tensorflow`."""
 
-from quintain.trials import estimator, tensorflow_trial, trial_context
+from quintain.trials import estimator, trial_context
+from quintain.trials.graphs import tensorflow_trial
 
 TensorFlowTrial = tensorflow_trial.TensorFlowTrial
 EstimatorTrial = estimator.EstimatorTrial

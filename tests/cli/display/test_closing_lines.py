@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from quintain.cli.display import closing_lines
-from quintain.core import config_definitions as cfg
-from quintain.core import dry_run, train_lib
 from quintain.nlp.tasks import translation
+from quintain.run import dry_run, train_lib
+from quintain.settings import config_definitions as cfg
 
 
 def show(capsys, result, *, mode="train_and_eval", task=None, imports=()):

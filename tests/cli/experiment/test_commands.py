@@ -1,6 +1,6 @@
 import pytest
 
-from quintain.records import states
+from quintain.records.rows import states
 
 
 @pytest.mark.parametrize("command", ["pause", "activate", "cancel", "kill"])

@@ -8,8 +8,8 @@ import pytest
 
 from quintain import errors
 from quintain.cli.experiment import create, model_check
-from quintain.records import experiment_spec
-from quintain.scheduler import process_launcher
+from quintain.master.processes import process_launcher
+from quintain.records.config import experiment_spec
 
 CONFIG = """
 name: digits

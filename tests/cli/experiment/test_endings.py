@@ -3,7 +3,7 @@ import dataclasses
 from quintain.cli import columns
 from quintain.cli.display import snapshot
 from quintain.cli.experiment import endings
-from quintain.records import states
+from quintain.records.rows import states
 
 
 def test_the_result_names_the_best_trial_its_checkpoint_and_the_failures(calls_fake):

@@ -6,10 +6,12 @@ import threading
 
 import pytest
 
-from quintain import errors, told_again
+from quintain import errors
 from quintain.cli import standard_streams
 from quintain.cli.experiment import foreground
-from quintain.records import experiment, master_status, states
+from quintain.process import told_again
+from quintain.records.rows import experiment, states
+from quintain.records.views import master_status
 
 
 class Search:

@@ -7,7 +7,7 @@ import pytest
 from quintain import errors
 from quintain.cli.experiment import file as experiment_file
 from quintain.cli.experiment import model_check
-from quintain.scheduler import process_launcher
+from quintain.master.processes import process_launcher
 
 pytestmark = pytest.mark.slow
 

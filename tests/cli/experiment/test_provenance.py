@@ -1,5 +1,6 @@
 from quintain.cli.experiment import provenance
-from quintain.records import experiment, experiment_spec, states
+from quintain.records.config import experiment_spec
+from quintain.records.rows import experiment, states
 
 TEXT = """\
 searcher:

@@ -4,8 +4,8 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.core import base_task
-from quintain.core import config_definitions as cfg
 from quintain.core.loop import trainer_setup
+from quintain.settings import config_definitions as cfg
 
 
 class Unlabelled(base_task.Task):

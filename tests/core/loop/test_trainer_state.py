@@ -3,8 +3,8 @@ import pytest
 import tensorflow as tf
 
 from quintain import optimization, orbit
-from quintain.core import config_definitions as cfg
 from quintain.core.loop import trainer_state
+from quintain.settings import config_definitions as cfg
 
 ALWAYS = {"global_step", "model", "random_state", "task_random_state", "task_variables"}
 

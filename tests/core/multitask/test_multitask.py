@@ -4,10 +4,10 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors
-from quintain.core import config_definitions as cfg
 from quintain.core.multitask import configs, multitask
 from quintain.optimization import loss_scaling
 from quintain.optimization.configs import optimization_config
+from quintain.settings import config_definitions as cfg
 
 BATCH = (tf.constant([[1.0, 2.0, 3.0]]), tf.constant([[4.0]]))
 

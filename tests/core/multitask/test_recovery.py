@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from quintain.core import run_options
-from quintain.core.multitask import multitask_runner
-from quintain.core.saving import recovery_state
+from quintain.checkpoints import recovery_state
+from quintain.run import multitask_runner, run_options
 
 
 class PoisonOnce:

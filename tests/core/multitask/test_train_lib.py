@@ -6,10 +6,12 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors, orbit
-from quintain.core import task_factory, train_lib
-from quintain.core.devices import distribution
-from quintain.core.multitask import configs, multitask, multitask_runner, test_utils
-from quintain.core.multitask import train_lib as multitask_train_lib
+from quintain.core import task_factory
+from quintain.core.multitask import configs, multitask
+from quintain.distribute import distribution
+from quintain.garden.core import multitask_test_utils as test_utils
+from quintain.garden.core import multitask_train_lib
+from quintain.run import multitask_runner, train_lib
 
 
 def run(params, mode, model_dir, *, two_tasks=None, **kwargs):

@@ -7,8 +7,8 @@ import pytest
 from scipy import optimize, stats
 
 from quintain import errors
-from quintain.core import config_definitions as cfg
 from quintain.core.privacy import privacy_accounting
+from quintain.settings import config_definitions as cfg
 
 MNIST = {"sampling_rate": 256 / 60000, "delta": 1e-5}
 

@@ -7,8 +7,8 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.core import task_factory
-from quintain.core.input import poisson_sampling
 from quintain.core.privacy import privacy_ledger
+from quintain.input import poisson_sampling
 
 
 @pytest.fixture

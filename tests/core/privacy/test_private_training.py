@@ -8,11 +8,12 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors
-from quintain.core import base_task, base_trainer, task_factory, train_lib, trainer_factory
-from quintain.core import config_definitions as cfg
-from quintain.core.devices import distribution
-from quintain.core.input import poisson_sampling
+from quintain.core import base_task, base_trainer, task_factory, trainer_factory
+from quintain.distribute import distribution
+from quintain.input import poisson_sampling
 from quintain.optimization.configs import optimization_config
+from quintain.run import train_lib
+from quintain.settings import config_definitions as cfg
 
 SGD = {
     "optimizer": {"type": "sgd"},

@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 
 from quintain.core import base_task, exp_factory, task_factory
-from quintain.core import config_definitions as cfg
 from quintain.core.progressive import configs
+from quintain.settings import config_definitions as cfg
 
 
 @dataclasses.dataclass

@@ -5,10 +5,10 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors, orbit
-from quintain.core import run_kinds, train_lib
-from quintain.core.devices import distribution, runtime_environment
-from quintain.core.progressive import train_lib as progressive_train_lib
-from quintain.core.saving import checkpoints
+from quintain.checkpoints import checkpoints
+from quintain.distribute import distribution, runtime_environment
+from quintain.run import progressive_runner as progressive_train_lib
+from quintain.run import run_kinds, train_lib
 
 
 class Collector(orbit.Reporter):

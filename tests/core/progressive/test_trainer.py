@@ -5,10 +5,10 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors, optimization, orbit
+from quintain.checkpoints import checkpoints
 from quintain.core import base_task
-from quintain.core import config_definitions as cfg
 from quintain.core.progressive import configs, policies, trainer
-from quintain.core.saving import checkpoints
+from quintain.settings import config_definitions as cfg
 
 
 class TwoStages(policies.ProgressivePolicy, base_task.Task):

@@ -2,11 +2,11 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors
-from quintain.core import config_definitions as cfg
 from quintain.nlp.configs import bert, encoders, sentence_prediction
 from quintain.nlp.modeling import layers, networks
 from quintain.nlp.tasks import masked_lm
 from quintain.nlp.tasks import sentence_prediction as sentence_prediction_task
+from quintain.settings import config_definitions as cfg
 
 SIZES = {"vocab_size": 20, "hidden_size": 8, "num_layers": 2, "num_attention_heads": 2}
 OPTIONS = {

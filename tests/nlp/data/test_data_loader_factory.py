@@ -4,8 +4,8 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors
-from quintain.core import config_definitions as cfg
 from quintain.nlp.data import data_loader, data_loader_factory, wmt_dataloader
+from quintain.settings import config_definitions as cfg
 
 
 @dataclasses.dataclass

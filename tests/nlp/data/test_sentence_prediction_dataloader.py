@@ -255,7 +255,7 @@ def test_training_goes_on_without_end(make_params, tmp_path):
 @pytest.fixture(scope="module")
 def tfds_dir(tmp_path_factory, request):
     directory = str(tmp_path_factory.mktemp("tfds"))
-    sys.path.insert(0, str(request.path.parents[2] / "core"))
+    sys.path.insert(0, str(request.path.parents[2] / "input"))
     try:
         importlib.import_module("tiny_tfds").prepare(directory)
     finally:

@@ -1,8 +1,9 @@
 import pytest
 
-from quintain.core import exp_factory, train_lib
+from quintain.core import exp_factory
 from quintain.nlp.data import wmt_dataloader
-from quintain.nlp.serving import translator
+from quintain.run import train_lib
+from quintain.serving import translator
 
 NAME = "multitask/translation_local"
 

@@ -7,8 +7,8 @@ import tensorflow as tf
 
 from quintain.cli import main
 from quintain.nlp.data import tokenizers
-from quintain.nlp.serving import trained_run
 from quintain.nlp.tasks import sentence_prediction, translation
+from quintain.serving import trained_run
 
 DATA = pathlib.Path(__file__).parents[1] / "modeling" / "testdata" / "reference"
 ENCODER = {

@@ -8,11 +8,13 @@ import tensorflow as tf
 from quintain import errors
 from quintain.cli import main
 from quintain.config import gin_io
-from quintain.core import exp_factory, experiment_parser, task_factory
+from quintain.core import exp_factory, task_factory
+from quintain.garden.nlp.attention import talking_heads_attention
+from quintain.garden.nlp.layers import gated_feedforward
 from quintain.nlp import experiments
 from quintain.nlp.data import pretrain_dataloader
-from quintain.nlp.modeling.layers import gated_feedforward, talking_heads_attention
 from quintain.nlp.tasks import masked_lm
+from quintain.run import experiment_parser
 
 EXAMPLE = pathlib.Path(__file__).parents[3] / "examples" / "08_gin_encoder"
 FILES = [

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors
-from quintain.core.saving import checkpoint_fit
+from quintain.checkpoints import checkpoint_fit
 from quintain.nlp.modeling import activations, layers, models, networks
 from quintain.nlp.modeling.models import (
     bert_classifier,

@@ -9,12 +9,12 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors
-from quintain.core import config_definitions as cfg
+from quintain.checkpoints import checkpoint_fit
 from quintain.core import task_factory
-from quintain.core.saving import checkpoint_fit
 from quintain.nlp.data import wmt_dataloader
 from quintain.nlp.tasks import translation
 from quintain.optimization.configs import optimization_config
+from quintain.settings import config_definitions as cfg
 
 _WORDS = {"red": "rot", "green": "grün", "blue": "blau", "house": "Haus", "tree": "Baum"}
 _PAIRS = [

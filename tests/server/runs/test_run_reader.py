@@ -5,8 +5,8 @@ import socket
 
 import pytest
 
-from quintain.core.saving import run_lock
-from quintain.records import codec, training_run
+from quintain.checkpoints import run_lock
+from quintain.records.rows import codec, training_run
 from quintain.server.runs import run_lines, run_reader
 
 RUNNING = training_run.RunProgress.RUNNING

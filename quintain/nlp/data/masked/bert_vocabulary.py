@@ -17,7 +17,8 @@ import sentencepiece
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain import errors, file_io, file_paths
+from quintain import errors
+from quintain.files import file_io, file_paths
 from quintain.nlp.data import text_operations, tokenizers
 
 Tokenization = Literal["WordPiece", "SentencePiece"]

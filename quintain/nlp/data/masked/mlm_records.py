@@ -21,8 +21,9 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from quintain import errors, file_io, file_paths
-from quintain.core.input import input_files
+from quintain import errors
+from quintain.files import file_io, file_paths, whole_files
+from quintain.input import input_files
 from quintain.nlp.data import labelled_files
 from quintain.nlp.data.masked import (
     bert_vocabulary,
@@ -31,7 +32,6 @@ from quintain.nlp.data.masked import (
     mlm_examples,
     text_packing,
 )
-from quintain.orbit import whole_files
 
 Ids = npt.NDArray[np.int32]
 

@@ -6,7 +6,8 @@ The package is needed only here: `pip install "quintain[datasets]"`.
 import importlib
 from typing import Any, Final
 
-from quintain import errors, file_io, file_paths
+from quintain import errors
+from quintain.files import file_io, file_paths
 
 Pair = tuple[str, str]
 

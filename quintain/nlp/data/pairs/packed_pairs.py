@@ -18,7 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from quintain import errors
-from quintain.core import input_reader
+from quintain.input import input_reader
 from quintain.nlp.data import tokenizers
 
 _CHUNK = 16_384

@@ -5,8 +5,7 @@ from typing import Any, Literal
 
 from quintain import errors
 from quintain.config import base_config
-from quintain.core import input_reader
-from quintain.core.input import input_sources
+from quintain.input import input_reader, input_sources
 from quintain.nlp.data.corpora import bundled_corpora
 from quintain.nlp.data.pairs import translation_records
 

@@ -13,7 +13,8 @@ import logging
 import zlib
 from collections.abc import Iterator, Sequence
 
-from quintain import errors, file_io
+from quintain import errors
+from quintain.files import file_io
 from quintain.nlp.data import odd_lines
 
 Pair = tuple[str, str]

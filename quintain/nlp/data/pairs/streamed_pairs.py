@@ -11,12 +11,11 @@ from typing import Any
 import tensorflow as tf
 
 from quintain import errors
-from quintain.core import config_definitions as cfg
-from quintain.core import input_reader
-from quintain.core.input import input_sources, tfds_source
+from quintain.input import input_reader, input_sources, tfds_source
 from quintain.nlp.data import tokenizers
 from quintain.nlp.data.pairs import parallel_text, translation_records
 from quintain.orbit import iterators
+from quintain.settings import config_definitions as cfg
 
 Example = dict[str, tf.Tensor]
 TextDecoder = Callable[[Any], Example]

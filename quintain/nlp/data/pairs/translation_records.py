@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import tensorflow as tf
 
 from quintain import errors
-from quintain.core import input_reader
+from quintain.input import input_reader
 from quintain.nlp.data import tokenizers
 from quintain.orbit import iterators
 

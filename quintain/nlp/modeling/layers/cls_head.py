@@ -14,9 +14,9 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain import reference_names
 from quintain.modeling import tf_utils
 from quintain.nlp.modeling.layers import layer_arguments
+from quintain.reference import reference_names
 
 __getattr__ = reference_names.refusing(__name__)
 

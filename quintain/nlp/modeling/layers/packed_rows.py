@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from quintain.core.devices import replica_steps
+from quintain.distribute import replica_steps
 
 
 class PackedRows:

@@ -72,7 +72,7 @@ def _find_runner(connection: sa.Connection) -> statements.Runner:
     raw: Any = connection.connection.dbapi_connection
     if isinstance(raw, sqlite3.Connection):
         return statements.for_sqlite(raw)
-    from quintain.store import postgres_statements  # noqa: PLC0415 - SQLite does without
+    from quintain.store.postgres import postgres_statements  # noqa: PLC0415 - SQLite does without
 
     return postgres_statements.build_runner(raw)
 

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors
-from quintain.core.saving import checkpoint_state
+from quintain.checkpoints import checkpoint_state
 from quintain.nlp.data import tokenizers, wmt_dataloader
 from quintain.nlp.data.corpora import bundled_corpora
 

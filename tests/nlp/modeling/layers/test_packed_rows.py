@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from quintain.core import config_definitions as cfg
-from quintain.core.devices import replica_steps
+from quintain.distribute import replica_steps
 from quintain.nlp.modeling.layers import packed_rows
 from quintain.nlp.modeling.losses import padded_cross_entropy
 from quintain.nlp.modeling.models import seq2seq_transformer, transformer_stacks
+from quintain.settings import config_definitions as cfg
 
 IS_TOKEN = tf.constant([[True, True, False], [False, False, False], [True, False, True]])
 

@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors
-from quintain.core.saving import checkpoint_fit, checkpoint_state
+from quintain.checkpoints import checkpoint_fit, checkpoint_state
 from quintain.nlp.modeling.layers import attention
 from quintain.nlp.modeling.layers.layer_normalization import LayerNormalization
 from quintain.nlp.modeling.models import seq2seq_transformer, transformer_stacks

@@ -1,0 +1,107 @@
+"""`quintain node`: the machines that run trials, and which of them take some."""
+
+import time
+from typing import Final
+
+import click
+
+from quintain import errors
+from quintain.cli import connect, options, output
+from quintain.cli.lazy_group import FlagCommand
+from quintain.client import node_calls
+from quintain.records.rows import node as node_lib
+
+_POLL_SECS: Final = 0.2
+
+_COLUMNS: Final[tuple[output.Column[node_lib.NodeStatus], ...]] = (
+    output.Column("machine", lambda row: row.name),
+    output.Column("state", lambda row: row.state.value),
+    output.Column("slots", lambda row: len(row.slots)),
+    output.Column("held", lambda row: row.num_held),
+    output.Column("trials", lambda row: ", ".join(map(str, row.trials)), is_optional=True),
+    output.Column("labels", lambda row: _join(row), is_optional=True),
+    output.Column("reason", lambda row: row.reason, is_optional=True),
+)
+
+
+def _join(row: node_lib.NodeStatus) -> str:
+    return ", ".join(f"{name}={value}" for name, value in sorted(row.labels.items()))
+
+
+@click.group()
+def node() -> None:
+    """Show machines that run trials, empty them, and use them again."""
+
+
+@node.command("list", cls=FlagCommand)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@options.traceback_option
+def list_nodes(as_json: bool) -> None:
+    """List the machines; that of the master is called master."""
+    with connect.open_client(start=False) as client:
+        found = client.nodes.list_nodes()
+    if as_json:
+        output.print_json(found)
+    else:
+        click.echo(output.to_table(found, _COLUMNS))
+
+
+@node.command(cls=FlagCommand)
+@click.argument("name")
+@click.option("--wait", is_flag=True, help="Wait until no trial runs there.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0),
+    default=3600.0,
+    show_default=True,
+    metavar="SECS",
+    help="With --wait: give up waiting after so long.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@options.traceback_option
+def drain(name: str, wait: bool, timeout: float, as_json: bool) -> None:
+    """Let the trials of a machine save themselves and go on elsewhere, and start none there.
+
+    This stays until `quintain node activate`, also when the machine or the master is restarted.
+    """
+    with connect.open_client(start=False) as client:
+        found = client.nodes.drain(name)
+        if wait:
+            found = _wait_until_empty(client.nodes, name, timeout)
+    _show(found, as_json)
+
+
+def _wait_until_empty(
+    nodes: node_calls.NodeCalls, name: str, timeout: float
+) -> node_lib.NodeStatus:
+    deadline = time.monotonic() + timeout
+    while True:
+        # The same again changes nothing, and says how it is now.
+        found = nodes.drain(name)
+        if not found.trials:
+            return found
+        if time.monotonic() > deadline:
+            trials = ", ".join(map(str, found.trials))
+            raise errors.ClusterError(
+                f"Trials {trials} are still on machine {name} after {timeout:g} s; they finish "
+                "their workloads first."
+            )
+        time.sleep(_POLL_SECS)
+
+
+@node.command(cls=FlagCommand)
+@click.argument("name")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@options.traceback_option
+def activate(name: str, as_json: bool) -> None:
+    """Start trials on a machine again."""
+    with connect.open_client(start=False) as client:
+        found = client.nodes.activate(name)
+    _show(found, as_json)
+
+
+def _show(found: node_lib.NodeStatus, as_json: bool) -> None:
+    if as_json:
+        output.print_json(found)
+    else:
+        click.echo(output.to_table([found], _COLUMNS))

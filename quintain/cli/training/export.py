@@ -1,0 +1,77 @@
+"""`quintain export`: writes the model of a run as a SavedModel."""
+
+from typing import Any
+
+import click
+
+from quintain.cli import logs, options, output, tensorflow_import
+from quintain.cli.lazy_group import FlagCommand
+from quintain.cli.training import staged_runs
+from quintain.files import file_io
+
+
+@click.command(cls=FlagCommand)
+@click.option("--model_dir", required=True, metavar="DIR", help="Directory of a trained run.")
+@click.option("--output", "target", required=True, metavar="DIR", help="Directory to write.")
+@click.option("--checkpoint", metavar="PATH", help="Checkpoint to use; the newest one by default.")
+@click.option("--beam_size", type=click.IntRange(min=1), help="Candidates kept while searching.")
+@click.option("--alpha", type=float, help="Strength of the length normalisation.")
+@click.option("--num_outputs", type=click.IntRange(min=1), help="Translations of each text.")
+@click.option("--min_length", type=click.IntRange(min=0), help="Fewest tokens of a translation.")
+@click.option(
+    "--no_repeat_ngram_size", type=click.IntRange(min=0), help="Runs of tokens not to repeat."
+)
+@click.option(
+    "--max_source_length", type=click.IntRange(min=1), help="Most tokens of a text; 1000."
+)
+@click.option("--overwrite", is_flag=True, help="Replace an export that is there.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
+@options.precision_option
+@options.export_option
+@click.option("--alsologtostderr", is_flag=True, help="Show the log, TensorFlow's included.")
+@options.traceback_option
+@staged_runs.reads
+def export(
+    model_dir: str,
+    target: str,
+    checkpoint: str | None,
+    overwrite: bool,
+    as_json: bool,
+    alsologtostderr: bool,
+    own_options: tuple[str, ...],
+    **settings: Any,
+) -> None:
+    r"""Write the model of a run as a SavedModel, for programs without this package.
+
+    A model of translation or sentence prediction takes text and gives text: the vocabulary is
+    inside, and loading it needs `import tensorflow_text`. Any other one takes what its task's
+    inputs give, without the labels, unless the task says something else (`build_export_module`).
+
+    \b
+    quintain export --model_dir=runs/local --output=exports/local
+    quintain translate --model_dir=exports/local "the third of May"
+    quintain serve-model --model_dir=exports/local
+    """
+    logs.set_up(is_verbose=alsologtostderr)
+    tensorflow_import.import_quietly()
+    from quintain.serving import exporter
+
+    given = options.parse_export_options(settings, own_options)
+    with staged_runs.writing(target, overwrite=overwrite) as local:
+        exporter.export_run(model_dir, local, checkpoint=checkpoint, overwrite=overwrite, **given)
+        description = exporter.Description.read(local)
+        size = file_io.total_size(local)
+    checkpoint_name = description.checkpoint.replace(model_dir, staged_runs.name(model_dir))
+    shown = {
+        "directory": target,
+        "kind": description.kind,
+        "checkpoint": checkpoint_name,
+        "signatures": sorted(description.signatures.values()),
+        "size": size,
+    }
+    if as_json:
+        output.print_json(shown)
+        return
+    signatures = ", ".join(sorted(description.signatures.values()))
+    click.echo(f"Exported {checkpoint_name} to {target} ({output.format_bytes(size)}).")
+    click.echo(f"Signatures: {signatures}")

@@ -1,0 +1,130 @@
+"""Instances asked of a model of any kind, answered in JSON lines."""
+
+import itertools
+import json
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from quintain import errors
+from quintain.cli import options, tensorflow_import
+
+if TYPE_CHECKING:
+    from quintain.serving import instance_files, signature_model
+
+
+def predict(
+    model_dir: str,
+    texts: tuple[str, ...],
+    path: str | None,
+    *,
+    checkpoint: str | None,
+    batch_size: int,
+    is_skipping: bool,
+) -> None:
+    """Writes the outputs of instances: arguments, those of a file, or lines of standard input.
+
+    Args:
+        model_dir: Directory of a run or of an export, or a Keras model.
+        texts: Instances as JSON; of a model of one text, texts or JSON.
+        path: File of instances.
+        checkpoint: Checkpoint of the run.
+        batch_size: Instances that the model is given at a time.
+        is_skipping: Whether an instance that can't be read has a line with its error, instead of
+            ending everything.
+
+    Raises:
+        DataError: At the first bad instance, after the answers to those before.
+    """
+    tensorflow_import.import_quietly()
+    from quintain.serving import instance_files, signature_model
+
+    model = signature_model.SignatureModel.load(model_dir, checkpoint=checkpoint)
+    if path is not None:
+        rows: Iterable[instance_files.Row] = instance_files.read(path, model.inputs)
+    elif texts and _takes_text(model):
+        instances = (_read_text(model, text) for text in texts)
+        rows = (instance_files.Row(number, one) for number, one in enumerate(instances, start=1))
+    else:
+        rows = instance_files.read_lines(texts or sys.stdin)
+    num_read = num_bad = 0
+    source = iter(rows)
+    while window := list(itertools.islice(source, batch_size)):
+        num_bad += _answer(model, window, batch_size, is_skipping=is_skipping, num_before=num_read)
+        num_read += len(window)
+    if num_bad:
+        click.echo(f"{num_bad:,} of {num_read:,} instances can't be read.", err=True)
+
+
+def predict_data(model_dir: str, choice: str, *, checkpoint: str | None) -> None:
+    """Writes the outputs of a run's own data.
+
+    Args:
+        model_dir: Directory of a run.
+        choice: `validation` or `train`.
+        checkpoint: Checkpoint of the run.
+    """
+    tensorflow_import.import_quietly()
+    from quintain.serving import task_data
+
+    options.check_choice("--data", choice, tuple(task_data.CHOICES))
+    for outputs in task_data.predict(model_dir, choice, checkpoint=checkpoint):
+        _write(outputs)
+
+
+def _takes_text(model: "signature_model.SignatureModel") -> bool:
+    (spec, *others) = model.inputs.values()
+    is_one = spec.shape.rank in (None, 1) or spec.shape.as_list()[1:] == [1]
+    return not others and spec.dtype.name == "string" and is_one
+
+
+def _read_text(model: "signature_model.SignatureModel", text: str) -> Any:
+    """Returns an argument as the JSON that it is, if this is an instance; else the text itself."""
+    try:
+        instance = json.loads(text)
+        model.parse(instance)
+    except (ValueError, RecursionError, errors.DataError):
+        return text
+    return instance
+
+
+def _answer(
+    model: "signature_model.SignatureModel",
+    rows: "list[instance_files.Row]",
+    batch_size: int,
+    *,
+    is_skipping: bool,
+    num_before: int,
+) -> int:
+    """Writes the answers to instances, and returns how many of them are bad."""
+    parsed: list[Any] = []
+    problems: dict[int, str] = {}
+    for place, row in enumerate(rows):
+        problem = row.problem
+        if not problem:
+            try:
+                parsed.append(model.parse(row.instance))
+            except errors.DataError as error:
+                problem = str(error)
+        if problem:
+            problems[place] = f"line {row.number}: {problem}"
+            if not is_skipping:
+                break
+    answers = iter(model.run(parsed, batch_size))
+    for place in range(len(parsed) + len(problems)):
+        if place not in problems:
+            _write(next(answers))
+        elif is_skipping:
+            _write({"error": problems[place]})
+        else:
+            raise errors.DataError(
+                f"{problems[place]} The {num_before + place:,} instances before it are predicted. "
+                "Mend it, or give --skip_bad to leave such ones out."
+            )
+    return len(problems)
+
+
+def _write(content: dict[str, Any]) -> None:
+    click.echo(json.dumps(content, ensure_ascii=False))

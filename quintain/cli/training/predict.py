@@ -1,0 +1,160 @@
+"""`quintain predict`: classifies texts, or asks any other model about instances."""
+
+import dataclasses
+import json
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from quintain import errors
+from quintain.cli import line_windows, logs, options, tensorflow_import, text_lines
+from quintain.cli.display import line_progress
+from quintain.cli.lazy_group import FlagCommand
+from quintain.cli.training import instance_lines, staged_runs
+from quintain.process import quiet_tensorflow
+
+if TYPE_CHECKING:
+    from quintain.serving import classifier
+
+
+@click.command(cls=FlagCommand)
+@click.argument("text", nargs=-1)
+@click.option(
+    "--model_dir", required=True, metavar="DIR", help="Directory of a trained run or of an export."
+)
+@click.option("--checkpoint", metavar="PATH", help="Checkpoint to use; the newest one by default.")
+@click.option(
+    "--input",
+    "path",
+    metavar="FILE",
+    help="Instances to predict: .jsonl, .csv, .npz or .npy. Standard input is JSON lines.",
+)
+@click.option("--data", metavar="WHICH", help="Predict the run's own data: validation or train.")
+@click.option("--batch_size", type=click.IntRange(min=1), default=64, show_default=True)
+@click.option(
+    "--window",
+    type=click.IntRange(min=1),
+    default=2_048,
+    show_default=True,
+    help="Lines read ahead; similar ones among them are predicted together.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
+@click.option("--skip_bad", is_flag=True, help="Print an empty line for a line that can't be read.")
+@click.option("--alsologtostderr", is_flag=True, help="Show the log, TensorFlow's included.")
+@options.traceback_option
+@staged_runs.reads
+def predict(
+    text: tuple[str, ...],
+    model_dir: str,
+    checkpoint: str | None,
+    path: str | None,
+    data: str | None,
+    batch_size: int,
+    window: int,
+    as_json: bool,
+    skip_bad: bool,
+    alsologtostderr: bool,
+) -> None:
+    r"""Predict TEXTs, or each line of standard input, one line each.
+
+    \b
+    quintain predict --model_dir=runs/languages "Wo ist der Bahnhof?"
+    quintain predict --model_dir=runs/languages --json < texts.txt
+    quintain predict --model_dir=runs/mine --input=examples.csv
+    quintain predict --model_dir=runs/mine --data=validation
+
+    A model of texts is given texts; any other one instances, such as {"height": 1.5} in JSON
+    lines, and answers in JSON lines with its outputs by name. `quintain serve-model` says at GET /
+    what an instance is.
+
+    A line of the output is the class and its probability, or the number of a regression. Of a model
+    of pairs of texts, a line has both, with a tab between.
+
+    An empty line is a text like any other. A line that is not UTF-8, or of the wrong number of
+    texts, ends the prediction after the lines before it; with --skip_bad its line of the output is
+    empty, and it is reported.
+    """
+    logs.set_up(is_verbose=alsologtostderr)
+    given = [
+        name for name, value in {"TEXT": text, "--input": path, "--data": data}.items() if value
+    ]
+    if len(given) > 1:
+        raise errors.ConfigError(f"{' and '.join(given)}: give one of them.")
+    if not given and sys.stdin.isatty():
+        raise errors.ConfigError(
+            "nothing to predict; give texts as arguments, lines on standard input, --input=FILE or "
+            "--data=validation."
+        )
+    if data is not None:
+        instance_lines.predict_data(model_dir, data, checkpoint=checkpoint)
+        return
+    tensorflow_import.import_quietly()
+    with quiet_tensorflow.without_collecting(is_kept=True):
+        from quintain.serving import classifier
+
+    if path is not None or not classifier.Classifier.fits(model_dir, checkpoint=checkpoint):
+        instance_lines.predict(
+            model_dir,
+            text,
+            path,
+            checkpoint=checkpoint,
+            batch_size=batch_size,
+            is_skipping=skip_bad,
+        )
+        return
+    model = classifier.Classifier.load(model_dir, checkpoint=checkpoint)
+    num_fields = model.num_fields
+
+    def classify(lines: line_windows.Lines) -> "list[classifier.Prediction]":
+        return model.classify([_split(line, num_fields) for line in lines], batch_size)
+
+    lines = line_windows.LineWindows[classifier.Prediction | None](
+        answer=classify,
+        check=lambda lines: [_check_fields(line, num_fields) for line in lines],
+        window=window,
+        is_skipping=skip_bad,
+        verb="predicted",
+        noun="predictions",
+        filler=None,
+    )
+    source = text_lines.number(text) if text else text_lines.read_lines(sys.stdin.buffer)
+    with line_progress.LineProgress(None if text else line_progress.measure(sys.stdin)) as progress:
+        for line, prediction in lines.run(source):
+            click.echo(_describe(line, prediction) if as_json else _format(prediction))
+            progress.show(line)
+    lines.report()
+
+
+def _check_fields(line: text_lines.Line, num_fields: int) -> text_lines.Line:
+    """Returns a line, marked as bad if it has another number of texts."""
+    found = len(_split(line, num_fields))
+    if line.problem or found == num_fields:
+        return line
+    problem = f"has {found} fields, expected {num_fields} with tabs between"
+    return text_lines.Line(line.number, line.text, problem)
+
+
+def _split(line: text_lines.Line, num_fields: int) -> list[str]:
+    return [line.text] if num_fields == 1 else line.text.split("\t")
+
+
+def _format(prediction: "classifier.Prediction | None") -> str:
+    """Returns a prediction as a line; an empty one for a bad line."""
+    if prediction is None:
+        return ""
+    if prediction.label is None:
+        return f"{prediction.score:.6g}"
+    return f"{prediction.label}\t{prediction.score:.4f}"
+
+
+def _describe(line: text_lines.Line, prediction: "classifier.Prediction | None") -> str:
+    """Returns a prediction as JSON."""
+    content: dict[str, object] = {"line": line.number}
+    if prediction is None:
+        content["error"] = line.problem
+    elif prediction.label is None:
+        content["score"] = prediction.score
+    else:
+        content.update(dataclasses.asdict(prediction))
+    return json.dumps(content, ensure_ascii=False)

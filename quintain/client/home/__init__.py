@@ -1,0 +1,1 @@
+"""Home directory of the platform: master file, locks, tokens, logins."""

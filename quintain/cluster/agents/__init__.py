@@ -1,0 +1,1 @@
+"""Agents: processes that run trials on other machines."""

@@ -1,0 +1,1 @@
+"""Files anywhere (local, TensorFlow's, fsspec's): paths, access, atomic writes."""

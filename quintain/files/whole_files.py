@@ -1,0 +1,226 @@
+"""Writes the files of a run whole or not at all, wherever its directory is, and reads them.
+
+A run's directory is on a local disk or behind one of TensorFlow's file systems (`gs://...`). On a
+local disk a file is forced to the disk before it gets its name, so that neither a kill nor a power
+cut leaves a part. Elsewhere it is written under another name and renamed. An object store knows no
+renaming, but there an object appears when it is complete; so it is written at once.
+"""
+
+import contextlib
+import contextvars
+import errno
+import fcntl
+import json
+import os
+import re
+import uuid
+from collections.abc import Iterator
+from typing import Any, Final
+
+import tensorflow as tf
+
+from quintain import errors
+from quintain.files import durable_files, file_io, file_paths
+
+ERRORS: Final = (tf.errors.OpError, OSError)
+"""What reading and writing may raise."""
+
+SCRATCH_SUFFIX: Final = durable_files.SCRATCH_SUFFIX
+
+_OPERATION: Final = re.compile(r"^\{\{.*?\}\} | \[Op:.*")
+
+NO_LOCKS: Final = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EBADF)
+"""What a file system says that has no locks."""
+
+_created: contextvars.ContextVar[list[str] | None] = contextvars.ContextVar("created", default=None)
+
+
+def write(path: str | os.PathLike[str], content: str | bytes, *, has_rivals: bool = False) -> None:
+    """Writes a file in place of the one that is there, if any; its directory is made.
+
+    Args:
+        path: The file.
+        content: What it is to hold; text is written as UTF-8.
+        has_rivals: Whether other processes may write the same file at the same time.
+
+    Raises:
+        OutputError: If it can't be written; the former file is then as it was.
+
+    Example:
+        >>> import tempfile
+        >>> path = file_paths.join(tempfile.mkdtemp(), "a", "state.json")
+        >>> write(path, '{"step": 3}')
+        >>> read_json(path), os.listdir(file_paths.dirname(path))
+        ({'step': 3}, ['state.json'])
+    """
+    path = os.fspath(path)
+    with explained(path):
+        if directory := file_paths.dirname(path):
+            _note(directory)
+            file_io.makedirs(directory)
+        _note(path)
+        if file_paths.is_local(path) and not has_rivals:
+            durable_files.replace(path, content)
+        elif file_paths.is_object(path):
+            _write_at_once(path, content)
+        else:
+            _write_apart(path, content)
+
+
+def _write_at_once(path: str, content: str | bytes) -> None:
+    with file_io.open(path, "wb") as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+
+
+def _write_apart(path: str, content: str | bytes) -> None:
+    """Writes by a passing file whose name nobody else uses."""
+    scratch = f"{path}.{uuid.uuid4().hex}{SCRATCH_SUFFIX}"
+    try:
+        _write_at_once(scratch, content)
+        publish(scratch, path)
+    except BaseException:
+        if file_io.exists(scratch):
+            file_io.remove(scratch)
+        raise
+
+
+def append(path: str, line: str) -> None:
+    """Adds a line to a file. A kill or a power cut may leave a part of it.
+
+    Raises:
+        OutputError: If it can't be written.
+    """
+    with explained(path):
+        _note(path)
+        with file_io.open(path, "a") as file:
+            file.write(f"{line}\n")
+
+
+def publish(scratch: str, path: str) -> None:
+    """Moves a written file to its place, over one that is there; both are in one directory."""
+    _note(path)
+    if not file_paths.is_local(path):
+        file_io.rename(scratch, path)
+        return
+    descriptor = os.open(scratch, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    os.replace(scratch, path)
+    durable_files.sync_directory(file_paths.dirname(path))
+
+
+def read_json(path: str) -> Any:
+    """Returns what a JSON file holds.
+
+    Raises:
+        DamagedFileError: If it is empty, cut, or no JSON; the message names it.
+    """
+    with understanding(path):
+        return json.loads(file_io.read_bytes(path))
+
+
+@contextlib.contextmanager
+def understanding(path: str) -> Iterator[None]:
+    """Turns what making sense of a file raises inside into an error that names the file.
+
+    Raises:
+        DamagedFileError: If it can't be understood.
+    """
+    try:
+        yield
+    except (ValueError, RecursionError, LookupError, TypeError, AttributeError) as error:
+        if isinstance(error, errors.DamagedFileError):
+            raise
+        raise damaged(path, f"{type(error).__name__}: {error}") from error
+
+
+def damaged(path: str, reason: str) -> errors.DamagedFileError:
+    """Returns the error that says that a file of a run can't be understood, and what to do."""
+    return errors.DamagedFileError(
+        f"{path}: can't be understood ({reason}). It was cut or damaged after it was written. Put "
+        "back a copy, or move it away: the run then goes on without what it says."
+    )
+
+
+@contextlib.contextmanager
+def explained(path: str) -> Iterator[None]:
+    """Turns the errors of writing inside into one that names the file and says what to do.
+
+    Raises:
+        OutputError: If it can't be written.
+    """
+    try:
+        yield
+    except ERRORS as error:
+        raise errors.OutputError(f"{path}: can't be written: {advise(error, path)}") from error
+
+
+def describe(error: Exception, path: str = "") -> str:
+    """Returns what the system says of an error, and what to do where that is known.
+
+    Args:
+        error: The error.
+        path: The file that is named already, before what is returned.
+    """
+    text = durable_files.explain(error) or str(getattr(error, "message", None) or error)
+    line = _OPERATION.sub("", text.strip().partition("\n")[0]).removeprefix(f"{path}: ").rstrip(".")
+    return f"{line}."
+
+
+def advise(error: Exception, path: str = "") -> str:
+    """Returns the same of an error of writing that ends a command.
+
+    The command is to be given again only where something can be mended before: else it would fail
+    as it did.
+    """
+    is_mendable = durable_files.is_mendable(error)
+    return describe(error, path) + (" Then run the command again." if is_mendable else "")
+
+
+@contextlib.contextmanager
+def recording() -> Iterator[list[str]]:
+    """Yields a list that gets the path of every file and directory newly made here inside."""
+    created: list[str] = []
+    token = _created.set(created)
+    try:
+        yield created
+    finally:
+        _created.reset(token)
+
+
+def _note(path: str) -> None:
+    created = _created.get()
+    if created is not None and path not in created and not file_io.exists(path):
+        created.append(path)
+
+
+@contextlib.contextmanager
+def alone(directory: str) -> Iterator[None]:
+    """Lets one process at a time read and rewrite files of a directory, for a moment.
+
+    A training and an evaluation may record into the same files. Where the file system offers no
+    locks nobody waits.
+
+    Args:
+        directory: The directory; made where it is missing.
+
+    Raises:
+        OutputError: If it can't be made.
+    """
+    with explained(directory):
+        file_io.makedirs(directory or os.curdir)
+    if not file_paths.is_local(directory):
+        yield
+        return
+    descriptor = os.open(directory or os.curdir, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        except OSError as error:
+            if error.errno not in NO_LOCKS:
+                raise
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,1 @@
+"""Names that only programs of the Model Garden use; imported by nothing else."""

@@ -1,0 +1,1 @@
+"""Modules of `official.core` that only programs of the Model Garden use."""

@@ -1,0 +1,1 @@
+"""Modules of `official.nlp` that only programs of the Model Garden use."""

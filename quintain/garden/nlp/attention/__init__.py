@@ -1,0 +1,1 @@
+"""Attention layers of the Model Garden."""

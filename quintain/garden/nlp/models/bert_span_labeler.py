@@ -1,0 +1,82 @@
+"""Predicts where the answer to a question begins and ends, on top of an encoder.
+
+Shapes:
+    B  examples in the batch
+    S  positions
+"""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+from typing_extensions import override
+
+from quintain.garden.nlp.networks import span_labeling
+from quintain.nlp.modeling import constructor_config, functional_view
+from quintain.nlp.modeling.models import encoder_outputs
+
+
+@keras.saving.register_keras_serializable("Text")
+class BertSpanLabeler(
+    constructor_config.ConstructorConfig, functional_view.FunctionalView, keras.Model
+):
+    """Predicts a span.
+
+    Source:
+        Devlin et al., 2019, section 4.2 (https://arxiv.org/abs/1810.04805).
+    """
+
+    def __init__(
+        self,
+        network: Any,
+        initializer: Any = "glorot_uniform",
+        output: str = "logits",
+        **kwargs: Any,
+    ) -> None:
+        """Creates the head.
+
+        Args:
+            network: An encoder; gives `sequence_output`, or a list that starts with it.
+            initializer: Keras' initializer of the kernel.
+            output: `logits`, or `predictions` for their log-softmax over the positions.
+            **kwargs: Arguments of a Keras model.
+
+        Raises:
+            ValueError: If `output` is none of these.
+        """
+        super().__init__(**kwargs)
+        self._keep_config(network=network, initializer=initializer, output=output)
+        self.encoder = network
+        self.span_labeling = span_labeling.SpanLabeling(
+            input_width=encoder_outputs.get_widths(network)[0],
+            initializer=initializer,
+            output=output,
+            name="span_labeling",
+        )
+        # By these names `compile` knows the losses of the outputs.
+        self.output_names = ["start_positions", "end_positions"]
+        self.built = True
+
+    @property
+    def inputs(self) -> Any:
+        """Keras' inputs of the model: the encoder's."""
+        return self.encoder.inputs
+
+    @property
+    def checkpoint_items(self) -> dict[str, Any]:
+        """The parts of checkpoints that other tasks start from."""
+        return {"encoder": self.encoder}
+
+    @override
+    def build(self, input_shape: Any = None) -> None:
+        """Does nothing: all weights were made by the constructor."""
+
+    @override
+    def call(self, inputs: Any) -> list[tf.Tensor]:
+        """Predicts where spans begin and where they end, `[B, S]` each.
+
+        Args:
+            inputs: The encoder's, as a list or a dictionary.
+        """
+        outputs = encoder_outputs.run(self.encoder, inputs)
+        return list(self.span_labeling(outputs["sequence_output"]))

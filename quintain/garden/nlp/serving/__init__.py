@@ -1,0 +1,1 @@
+"""Exports of the Model Garden's language tasks."""

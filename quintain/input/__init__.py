@@ -1,0 +1,1 @@
+"""Training data: files, sources, data service, sampling."""

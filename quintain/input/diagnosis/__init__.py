@@ -1,0 +1,1 @@
+"""Diagnosis of input pipelines: damaged records, positions that can't be saved."""

@@ -1,0 +1,393 @@
+"""What users ask of the master."""
+
+import dataclasses
+import pathlib
+from collections.abc import Sequence
+from typing import Any, Final
+
+from quintain import errors
+from quintain.config import overrides as overrides_lib
+from quintain.master import (
+    checkpoint_gc,
+    continuation,
+    entries,
+    new_experiments,
+    orphans,
+    scheduling,
+    setting_changes,
+)
+from quintain.master import core as core_lib
+from quintain.records.config import experiment_spec, provenance, searcher_config
+from quintain.records.rows import checkpoint, experiment, states, trial
+from quintain.store import session as session_lib
+
+_ARCHIVING: Final = ("archive", "unarchive")
+_COMMANDS: Final = (*states.COMMANDS, *_ARCHIVING)
+
+
+class Commands:
+    """What users ask of experiments. All methods may be called from several threads."""
+
+    def __init__(
+        self,
+        core: core_lib.Core,
+        processes: scheduling.Scheduling,
+        check_change: new_experiments.ConfigCheck = new_experiments.allow_change,
+    ) -> None:
+        """Stores what the parts of the master share, and what judges changes of configs."""
+        self._core = core
+        self._processes = processes
+        self._check = check_change
+
+    def restricted_by(self, check_change: new_experiments.ConfigCheck) -> "Commands":
+        """Returns the same commands for somebody who may not change all of a config."""
+        return Commands(self._core, self._processes, check_change)
+
+    # New experiments.
+
+    def create_experiment(
+        self,
+        config_text: str,
+        model_dir: pathlib.Path | None,
+        *,
+        source: str = "config",
+        overrides: Sequence[str] = (),
+        parent_id: int | None = None,
+        activate: bool = True,
+        origin: provenance.Provenance | None = None,
+    ) -> experiment.Experiment:
+        """Creates an experiment and copies the user's code.
+
+        Args:
+            config_text: The config, as YAML.
+            model_dir: Directory with the user's code, or None if there is none. What
+                `.quintainignore` or `.detignore` names in it is left out.
+            source: Name of the config, for messages.
+            overrides: `path=value` each; they win over the config.
+            parent_id: Experiment that it was forked from.
+            activate: Whether it starts at once; else it is paused.
+            origin: Where it comes from; None if nobody said it.
+
+        Raises:
+            ConfigError: Listing all that is wrong.
+        """
+        config = self.read_config(config_text, overrides, source, None)
+        return new_experiments.create(
+            self._core,
+            config,
+            config_text,
+            model_dir,
+            parent_id=parent_id,
+            activate=activate,
+            origin=origin,
+        )
+
+    def rerun_trial(self, trial_id: int) -> experiment.Experiment:
+        """Creates an experiment of one trial, with the hyperparameters and seed of this one."""
+        return new_experiments.rerun(self._core, trial_id)
+
+    def continue_trial(self, trial_id: int, overrides: Sequence[str]) -> experiment.Experiment:
+        """Creates an experiment of one trial that begins with the newest checkpoint of this one.
+
+        Raises:
+            ConfigError: If there is no such checkpoint, or an override is wrong.
+        """
+        return new_experiments.continue_trial(self._core, trial_id, overrides, self._check)
+
+    def fork_experiment(
+        self, experiment_id: int, config_text: str | None, overrides: Sequence[str]
+    ) -> experiment.Experiment:
+        """Creates an experiment from another one's code, and its config unless one is given."""
+        owner = self._record(experiment_id)
+        source = f"experiment {experiment_id}"
+        return new_experiments.create(
+            self._core,
+            self.read_config(config_text, overrides, source, experiment_id),
+            owner.original_config if config_text is None else config_text,
+            pathlib.Path(owner.model_dir),
+            parent_id=experiment_id,
+            origin=new_experiments.inherit_provenance(owner),
+        )
+
+    def read_config(
+        self, config_text: str | None, overrides: Sequence[str], source: str, parent_id: int | None
+    ) -> experiment_spec.ExperimentSpec:
+        """Reads the config that a new experiment would have.
+
+        Args:
+            config_text: The config, as YAML; that of the parent if None.
+            overrides: `path=value` each; they win over the config.
+            source: Name of the config, for messages.
+            parent_id: Experiment whose code it would have, or None.
+
+        Raises:
+            ConfigError: Listing all that is wrong.
+        """
+        former = "{}" if parent_id is None else self._record(parent_id).original_config
+        if config_text is None:
+            config_text, source = former, f"experiment {parent_id}"
+        content = new_experiments.read_content(config_text, source, overrides)
+        self._check(new_experiments.read_content(former, source), content)
+        return new_experiments.build_config(content)
+
+    # Experiments that are there.
+
+    def apply(self, experiment_id: int, command: str) -> experiment.Experiment:
+        """Pauses, activates, cancels, kills, archives or unarchives an experiment.
+
+        A trial of an experiment that is paused or canceled finishes its workload, saves itself, and
+        gives back its slots. One that is killed ends at once, and what is not saved is lost.
+
+        Raises:
+            NotFoundError: If there is no such command.
+            StateError: If that is not possible now; the message says what is.
+        """
+        if command in states.COMMANDS:
+            return self._steer(experiment_id, command)
+        if command in _ARCHIVING:
+            return self._set_archived(experiment_id, is_archived=command == "archive")
+        raise errors.NotFoundError(
+            f"command {command!r}: there is none, expected one of {', '.join(_COMMANDS)}."
+        )
+
+    def _steer(self, experiment_id: int, name: str) -> experiment.Experiment:
+        core = self._core
+        with core.condition:
+            record = self._record(experiment_id)
+            if record.state.is_terminal:
+                if name in ("cancel", "kill") and record.state is states.ExperimentState.CANCELED:
+                    return record
+                raise errors.StateError(
+                    f"Experiment {experiment_id} has ended ({record.state.value}) and can't be "
+                    f"asked to {name}; it may be archived, deleted, forked or continued."
+                )
+            entry = core.entry(experiment_id)
+            entry.machine.check(name)
+            with core.containing(experiment_id, f"when it was asked to {name}"):
+                core.apply(entry, {"kind": name})
+                if name == "kill":
+                    self._kill_runs(experiment_id)
+                return entry.record
+            raise errors.StateError(
+                f"Experiment {experiment_id} has failed: {self._record(experiment_id).reason}"
+            )
+
+    def _set_archived(self, experiment_id: int, *, is_archived: bool) -> experiment.Experiment:
+        with self._core.condition:
+            record = self._ended(experiment_id, "archived" if is_archived else "unarchived")
+            record = dataclasses.replace(record, is_archived=is_archived)
+            self._core.write(lambda session: session.update_experiment(record))
+            return record
+
+    def delete_experiment(self, experiment_id: int) -> None:
+        """Deletes an ended experiment with all its files.
+
+        Raises:
+            StateError: If it has not ended, or trials elsewhere start from its checkpoints.
+        """
+        core = self._core
+        with core.condition:
+            record = self._ended(experiment_id, "deleted")
+            with core.store.reading() as session:
+                checkpoints = session.list_checkpoints(experiment_id=experiment_id)
+            used = core.find_protected() & {each.uuid for each in checkpoints}
+            if used:
+                raise errors.StateError(
+                    f"Experiment {experiment_id} can't be deleted: trials that have not ended "
+                    f"start from its checkpoints {', '.join(sorted(used))}."
+                )
+            notes = core.note_directories(record, [each.uuid for each in checkpoints])
+
+            def write(session: session_lib.Session) -> None:
+                session.add_deletions(notes)
+                session.delete_experiment(experiment_id)
+
+            core.write(write)
+        core.deletions.run()
+
+    def delete_checkpoint(self, uuid: str) -> checkpoint.Checkpoint:
+        """Deletes the files of a checkpoint; returns its record.
+
+        Raises:
+            StateError: If a trial that has not ended goes on from it.
+        """
+        core = self._core
+        with core.condition:
+            with core.store.reading() as session:
+                record = session.get_checkpoint(uuid)
+            if uuid in core.find_protected():
+                raise errors.StateError(
+                    f"Checkpoint {uuid} can't be deleted: a trial that has not ended goes on from "
+                    "it."
+                )
+            checkpoint_gc.let_go(core, {record.experiment_id: [record]})
+        core.deletions.run()
+        return dataclasses.replace(record, state=checkpoint.CheckpointState.DELETED)
+
+    def adopt_orphan(self, name: str) -> checkpoint.Checkpoint:
+        """Gives a checkpoint that the store does not know to the experiment that it names.
+
+        Raises:
+            NotFoundError: If there is none of this name.
+            CheckpointError: If it is damaged, or the store does not have what it names.
+        """
+        return orphans.adopt(self._core, name)
+
+    def delete_orphan(self, name: str) -> checkpoint.Orphan:
+        """Deletes a directory among the checkpoints that the store does not know.
+
+        Raises:
+            NotFoundError: If there is none of this name.
+        """
+        return orphans.delete(self._core, name)
+
+    def kill_trial(self, trial_id: int) -> trial.TrialRecord:
+        """Ends a trial at once; the search goes on without it.
+
+        Raises:
+            StateError: If it has ended by itself.
+        """
+        core = self._core
+        with core.condition:
+            with core.store.reading() as session:
+                former = session.get_trial(trial_id)
+            if former.state is states.TrialState.CANCELED:
+                return former
+            if former.state.is_terminal:
+                raise errors.StateError(f"Trial {trial_id} has ended ({former.state.value}).")
+            entry = core.entry(former.experiment_id)
+            request_id = entry.request_ids[trial_id]
+            core.apply(entry, {"kind": "kill_trial", "request_id": request_id})
+            if trial_id in core.runs:
+                self._processes.kill(core.runs[trial_id])
+            return dataclasses.replace(entry.build_trial_record(request_id), note=former.note)
+
+    def note_trial(self, trial_id: int, note: str) -> trial.TrialRecord:
+        """Replaces the user's note of a trial, whatever it does.
+
+        Raises:
+            NotFoundError: If there is no such trial.
+        """
+        noted: list[trial.TrialRecord] = []
+        with self._core.condition:
+            self._core.write(lambda session: noted.append(session.set_trial_note(trial_id, note)))
+        return noted[0]
+
+    def continue_experiment(
+        self, experiment_id: int, overrides: Sequence[str]
+    ) -> experiment.Experiment:
+        """Takes up an ended experiment again, under the same number.
+
+        Trials that its end interrupted go on from their last checkpoints. Where the search method
+        trains each trial by itself (`single`, `random`, `grid`), trials that failed get their
+        restarts anew; and if `searcher.max_length` is raised, all trials are trained further. With
+        nothing but more trials (`searcher.max_trials`), it need not have ended.
+
+        Raises:
+            StateError: If it has not ended, nothing can go on, or the search can't go on with
+                what `overrides` change.
+        """
+        match new_experiments.override({}, overrides):
+            case {"searcher": {"max_trials": int(max_trials), **rest}, **others} if not (
+                rest or others
+            ):
+                return self.update_experiment(experiment_id, {"max_trials": max_trials})
+        core = self._core
+        with core.condition:
+            record = self._ended(experiment_id, "continued")
+            content = new_experiments.override(record.config, overrides)
+            config = experiment_spec.parse(content)
+            self._check(record.config, content)
+            former = experiment_spec.parse(record.config)
+            entry = core.load(experiment_id)
+            continuation.check(former, config)
+            if not entry.machine.search.find_resumable(entry.machine.config, config):
+                raise errors.StateError(
+                    f"Experiment {experiment_id} has no trial to go on with. Raise "
+                    "searcher.max_length to train longer, raise max_trials for more trials, or "
+                    "fork it."
+                )
+            hparams = None
+            if isinstance(config.searcher, searcher_config.SingleConfig):
+                hparams = continuation.draw_first(
+                    config, next(iter(entry.machine.trials.values())).hparams
+                )
+            entry.config = config
+            entry.record = dataclasses.replace(
+                entry.record, config=config.as_dict(), is_archived=False
+            )
+            core.entries[experiment_id] = entry
+            event = {"kind": "resume", "config": config.as_dict(), "hparams": hparams}
+            self._reopen(entry, event)
+            return entry.record
+
+    def update_experiment(
+        self, experiment_id: int, changes: experiment.Changes
+    ) -> experiment.Experiment:
+        """Changes what may be changed while an experiment runs, or later.
+
+        Raises:
+            ConfigError: If a value is not allowed.
+            StateError: If the search can't be given more trials.
+        """
+        core = self._core
+        max_trials = changes.get("max_trials")
+        with core.condition:
+            record = self._record(experiment_id)
+            is_ended = record.state.is_terminal
+            entry = core.load(experiment_id) if is_ended else core.entry(experiment_id)
+            if max_trials is not None:
+                entry.machine.check_extension(max_trials)
+            merged = overrides_lib.merge(record.config, setting_changes.to_overrides(changes))
+            config = experiment_spec.parse(merged)
+            self._check(record.config, merged)
+            updated = dataclasses.replace(
+                entry.record,
+                config=config.as_dict(),
+                description=changes.get("description", record.description),
+                labels=tuple(sorted(set(changes.get("labels", record.labels)))),
+            )
+            if max_trials is not None:
+                former = entry.record, entry.config
+                entry.record, entry.config = updated, config
+                core.entries[experiment_id] = entry
+                try:
+                    self._reopen(entry, {"kind": "extend", "max_trials": max_trials})
+                except Exception:
+                    entry.record, entry.config = former
+                    raise
+            else:
+                core.write(lambda session: session.update_experiment(updated))
+                entry.record, entry.config = updated, config
+            if changes.get("checkpoint_storage") and entry.record.state.is_terminal:
+                checkpoint_gc.collect_ended(core, entry)
+            core.notify()
+            return entry.record
+
+    def _reopen(self, entry: entries.Entry, event: dict[str, Any]) -> None:
+        """Applies an event that also changes the config, and may open an ended experiment."""
+        core, record = self._core, entry.record
+        try:
+            core.apply(entry, event, lambda session: session.update_experiment(entry.record))
+        except Exception:
+            if record.state.is_terminal:
+                core.entries.pop(entry.id, None)
+            raise
+
+    def _kill_runs(self, experiment_id: int) -> None:
+        for live in list(self._core.runs.values()):
+            if live.record.experiment_id == experiment_id:
+                self._processes.kill(live)
+
+    def _record(self, experiment_id: int) -> experiment.Experiment:
+        with self._core.store.reading() as session:
+            return session.get_experiment(experiment_id)
+
+    def _ended(self, experiment_id: int, what: str) -> experiment.Experiment:
+        record = self._record(experiment_id)
+        if not record.state.is_terminal:
+            raise errors.StateError(
+                f"Experiment {experiment_id} is {record.state.value}; only an ended one can be "
+                f"{what}. Cancel it, or wait for its end."
+            )
+        return record

@@ -1,0 +1,1 @@
+"""State machines of experiments and trials: events in, effects out."""

@@ -1,0 +1,1 @@
+"""Placement of trials on slots of machines."""

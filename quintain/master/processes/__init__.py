@@ -1,0 +1,1 @@
+"""Processes of trials: launching, supervision, usage, exit."""

@@ -1,0 +1,98 @@
+"""Takes up where the last master ended: experiments from their events, processes by identity.
+
+A process that is still there is taken over, and goes on as if nothing had happened. One that ended
+meanwhile counts as whatever its exit code says. One that vanished without a trace, because the
+machine was restarted, say, is nobody's fault: its trial goes back to its last checkpoint, and none
+of its restarts is used up (up to five times in a row).
+"""
+
+import logging
+import time
+
+from quintain.master import core as core_lib
+from quintain.master import entries, scheduling
+from quintain.master.cleanup import home_identity
+from quintain.master.machine import active_time
+from quintain.master.processes import launcher as launcher_lib
+from quintain.master.transfer import model_files
+from quintain.records.rows import node as node_lib
+from quintain.records.rows import run
+
+logger = logging.getLogger(__name__)
+
+
+def recover(
+    core: core_lib.Core,
+    processes: scheduling.Scheduling,
+    launcher: launcher_lib.Launcher,
+    *,
+    accept_new_database: bool = False,
+) -> None:
+    """Loads all experiments that have not ended, and takes over their processes.
+
+    Args:
+        core: Gets experiments and processes.
+        processes: Notes what it means that a process is gone.
+        launcher: Takes over the processes that are there.
+        accept_new_database: Whether the database becomes this home's even if it knows nothing of
+            the checkpoints that are there.
+
+    Raises:
+        StateError: If the database is not that of the home; nothing was changed then.
+    """
+    model_files.clear_staging(core.home)
+    with core.condition:
+        core.deletions.home_id = home_identity.claim(
+            core.home, core.store, accept_new_database=accept_new_database
+        )
+        with core.store.reading() as session:
+            records = session.list_experiments(include_archived=True)
+            runs = session.list_runs()
+            known = session.list_nodes()
+        core.nodes.restore(known)
+        for record in records:
+            if not record.state.is_terminal:
+                with core.containing(record.id, "while it was loaded"):
+                    entry = core.entries[record.id] = core.load(record.id)
+                    if entry.config.searcher.time_budget is not None:
+                        core.apply(entry, {"kind": active_time.TAKEN_UP})
+        for each in runs:
+            with core.containing(each.experiment_id, "while its processes were taken over"):
+                _take_over(core, processes, launcher, each)
+        for entry in core.entries.values():
+            logger.info(
+                "Experiment %d goes on: %s, %d trials.",
+                entry.id,
+                entry.machine.state.value,
+                len(entry.machine.trials),
+            )
+
+
+def _take_over(
+    core: core_lib.Core,
+    processes: scheduling.Scheduling,
+    launcher: launcher_lib.Launcher,
+    record: run.Run,
+) -> None:
+    scratch = str(entries.scratch_dir(core.home, record))
+    processes.known_lines.expect(record.trial_id)
+    lost = []
+    for rank, member in enumerate(record.members):
+        name, trial_id = run.member_name(record.launch_id, rank), record.trial_id
+        was_started = member.identity is not None or member.node != node_lib.OWN
+        if not was_started or not launcher.adopt(
+            name, trial_id, member.identity, scratch, member.node
+        ):
+            lost.append(rank)
+    is_there = len(lost) < len(record.members)
+    entry = core.entries.get(record.experiment_id)
+    if entry is None:
+        if is_there:
+            for rank in range(len(record.members)):
+                launcher.kill(run.member_name(record.launch_id, rank))
+        core.write(lambda session: scheduling.forget_run(core, session, record))
+        return
+    live = entries.LiveRun(record, entry.request_ids[record.trial_id], time.monotonic())
+    core.add_run(live)
+    for rank in lost:
+        processes.note_lost(live, rank, "The process was lost while no master watched it.")

@@ -1,0 +1,1 @@
+"""Transfer of code and checkpoints to and from trial processes."""

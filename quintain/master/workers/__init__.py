@@ -1,0 +1,1 @@
+"""Calls and results of trial processes."""

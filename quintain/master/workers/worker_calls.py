@@ -1,0 +1,384 @@
+"""What trial processes ask the master, and tell it."""
+
+import dataclasses
+import functools
+import pathlib
+import time
+from collections.abc import Callable
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
+
+from quintain import errors
+from quintain.master import core as core_lib
+from quintain.master import entries, faults, storage_marks
+from quintain.master.machine import following
+from quintain.master.processes import rendezvous
+from quintain.master.workers import checkpoint_reports, worker_messages, workload_results
+from quintain.records.rows import run, trial, workload
+from quintain.store import session as session_lib
+
+IDLE_SECS: Final = 3.0
+"""How long a process without work is kept, in case the next work comes soon."""
+
+_Kind = workload.WorkloadKind
+_EARLY: Final = (workload.ExitedReason.ERRORED_AT_START, workload.ExitedReason.UNUSABLE)
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+Call = Callable[Concatenate["WorkerCalls", int, P], T]
+
+
+def _contained(call: Call[P, T]) -> Call[P, T]:
+    """Makes a call of a trial's process that raises end the experiment, and tell the process so."""
+
+    @functools.wraps(call)
+    def contained(self: "WorkerCalls", trial_id: int, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        live = self._core.runs.get(trial_id)
+        if live is None:
+            return call(self, trial_id, *args, **kwargs)
+        try:
+            return call(self, trial_id, *args, **kwargs)
+        except (
+            errors.MessageError,
+            errors.StateError,
+            errors.StoreError,
+            errors.NotFoundError,
+            errors.UnusableCheckpointError,
+        ):
+            raise  # answers to the process
+        except Exception as error:  # noqa: BLE001 - the border between experiments
+            doing = f"when trial {trial_id} asked the master"
+            self._core.end_faulty(live.record.experiment_id, doing, error)
+        # The trial saves itself; if that raises as well, it is not wanted any more.
+        return contained(self, trial_id, *args, **kwargs)
+
+    return contained
+
+
+class WorkerCalls:
+    """Answers trial processes. All methods may be called from several threads."""
+
+    def __init__(self, core: core_lib.Core, *, idle_secs: float = IDLE_SECS) -> None:
+        """Stores what the parts of the master share."""
+        self._core = core
+        self._idle_secs = idle_secs
+        self.is_crowded = False
+        self.is_closed = False
+
+    def start_run(self, trial_id: int, identity: trial.ProcessIdentity) -> trial.TrialOrder:
+        """Returns what a process that was just started, or lost the master, has to know.
+
+        Raises:
+            GoneError: If this run is not wanted any more.
+            MessageError: If no process is like that.
+            CheckpointError: If its checkpoints can't be kept; `NoRoomError` if they may be later.
+        """
+        worker_messages.check_identity(identity)
+        with self._core.condition:
+            experiment_id = self.find_run(trial_id, identity.launch_id).record.experiment_id
+        storage_marks.mark(self._core, experiment_id)
+        return self._start_run(trial_id, identity)
+
+    @_contained
+    def _start_run(self, trial_id: int, identity: trial.ProcessIdentity) -> trial.TrialOrder:
+        core = self._core
+        with core.condition:
+            live = self.find_run(trial_id, identity.launch_id)
+            entry = core.entry(live.record.experiment_id)
+            _, rank = run.split_member(identity.launch_id)
+            entry.note_wait(trial_id, rank, "")
+            if live.record.state is not run.RunState.ENDING:
+                known = worker_messages.complete(live.record.members[rank], identity)
+                record = live.record.with_identity(rank, known)
+                if rank == 0:
+                    record = dataclasses.replace(record, state=run.RunState.RUNNING)
+                if record != live.record:
+                    core.write(lambda session: session.save_run(record))
+                    live.record = record
+                core.unheard.discard(trial_id)
+            return self._build_order(entry, live)
+
+    @_contained
+    def meet(
+        self, trial_id: int, launch_id: str, rank: int, size: int, member: trial.Peer
+    ) -> list[trial.Peer] | None:
+        """Notes where a process is reached by the others of its trial; see `rendezvous.meet`.
+
+        Raises:
+            GoneError: If this run is not wanted any more.
+            MessageError: If the trial has no such process.
+        """
+        with self._core.condition:
+            live = self.find_run(trial_id, launch_id)
+            worker_messages.check_peer(size, len(live.record.members), member)
+            directory = entries.scratch_dir(self._core.home, live.record)
+            return rendezvous.meet(directory, rank, size, member)
+
+    def note_wait(self, trial_id: int, launch_id: str, text: str) -> None:
+        """Notes what a process waits for, such as its storage; an empty text if it goes on.
+
+        Raises:
+            GoneError: If this run is not wanted any more.
+        """
+        with self._core.condition:
+            live = self.find_run(trial_id, launch_id)
+            entry = self._core.entry(live.record.experiment_id)
+            entry.note_wait(trial_id, run.split_member(launch_id)[1], text)
+            if trial_id not in entry.waits:
+                live.since = time.monotonic()  # Its workload may take as long as ever.
+
+    def _build_order(self, entry: entries.Entry, live: entries.LiveRun) -> trial.TrialOrder:
+        machine = entry.machine_of(live.record.trial_id)
+        uuid = machine.checkpoint or machine.source_checkpoint
+        code = pathlib.Path(entry.record.model_dir)
+        if code.is_relative_to(self._core.home):
+            code = code.relative_to(self._core.home)
+        return trial.TrialOrder(
+            experiment_id=entry.id,
+            trial_id=live.record.trial_id,
+            experiment_config=entry.record.config,
+            hparams=machine.hparams,
+            seed=machine.seed,
+            entrypoint=entry.config.entrypoint,
+            is_warm_start=machine.checkpoint is None and uuid is not None,
+            slots=live.record.slots,
+            home_id=self._core.deletions.home_id,
+            launch_id=live.record.launch_id,
+            code_name=str(code),
+            **self._describe_checkpoint(uuid),
+        )
+
+    def _describe_checkpoint(self, uuid: str | None) -> dict[str, Any]:
+        """Returns what an order says of the checkpoint that its trial goes on from."""
+        if uuid is None:
+            return {}
+        with self._core.store.reading() as session:
+            record = session.get_checkpoint(uuid)
+            owner = session.get_experiment(record.experiment_id)
+        return {
+            "checkpoint": uuid,
+            "checkpoint_experiment_id": record.experiment_id,
+            "checkpoint_storage": dict(owner.config.get("checkpoint_storage") or {}),
+            "checkpoint_files": record.files,
+        }
+
+    def report_damage(
+        self, trial_id: int, launch_id: str, uuid: str, damage: str
+    ) -> trial.TrialOrder:
+        """Takes what is wrong with a checkpoint; returns the trial with the one before.
+
+        Others may begin from another trial's as well: it is looked at before it is taken from them.
+
+        Raises:
+            CheckpointError: If it is another trial's, from which this one has to begin.
+            GoneError: If this run is not wanted any more.
+        """
+        core, damage = self._core, worker_messages.cut(damage)
+        with core.condition:
+            live = self.find_run(trial_id, launch_id)
+            machine = core.entry(live.record.experiment_id).machine_of(trial_id)
+            is_others = uuid == machine.source_checkpoint and uuid != machine.checkpoint
+        if is_others:
+            checkpoint_reports.confirm_damage(core, trial_id, uuid, damage)
+        return self._take_damage(trial_id, launch_id, uuid, damage)
+
+    @_contained
+    def _take_damage(
+        self, trial_id: int, launch_id: str, uuid: str, damage: str
+    ) -> trial.TrialOrder:
+        core = self._core
+        with core.condition:
+            live = self.find_run(trial_id, launch_id)
+            entry = core.entry(live.record.experiment_id)
+            machine = entry.machine_of(trial_id)
+            # The same report may come twice.
+            if uuid in (machine.checkpoint, machine.source_checkpoint):
+                checkpoint_reports.go_back(core, entry, live, uuid, damage)
+            return self._build_order(entry, live)
+
+    @_contained
+    def next_workload(self, trial_id: int, launch_id: str, wait: float) -> workload.Workload | None:
+        """Returns the next workload, or None if there is none within `wait` seconds.
+
+        Until its result is reported, the same workload is returned.
+
+        Raises:
+            GoneError: If this run is not wanted any more.
+        """
+        core = self._core
+        deadline = time.monotonic() + wait
+        with core.condition:
+            while True:
+                live = self.find_run(trial_id, launch_id)
+                if not core.problem and not self.is_closed:
+                    chosen = self._choose(live)
+                    if chosen is not None:
+                        return chosen
+                left = deadline - time.monotonic()
+                if left <= 0 or self.is_closed:
+                    return None
+                core.condition.wait(min(left, 1.0))
+
+    def _choose(self, live: entries.LiveRun) -> workload.Workload | None:
+        if live.outstanding is not None:
+            return live.outstanding
+        entry = self._core.entry(live.record.experiment_id)
+        machine = entry.machine_of(live.record.trial_id)
+        is_wanted = entry.machine.state.value == "ACTIVE" and not live.is_preempted
+        if live.record.state is run.RunState.ENDING:
+            step = None
+        elif is_wanted and not machine.state.is_terminal:
+            step = machine.next_step()
+            if step is None and self._may_wait(live):
+                return None
+            live.idle_since = None
+            step = step or machine.closing_step()
+        else:
+            step = machine.closing_step()
+        chosen = workload.Workload(
+            kind=_Kind.TERMINATE if step is None else step.kind,
+            experiment_id=entry.id,
+            trial_id=live.record.trial_id,
+            number=machine.num_results + 1,
+            num_batches=0 if step is None else step.num_batches,
+            total_batches=machine.total_batches,
+        )
+        if step is None:
+            self._note_ending(live)
+        elif step.kind is _Kind.CHECKPOINT and is_wanted and entry.may_upload(live.record):
+            ahead = following.find_following(machine, chosen)
+            chosen = dataclasses.replace(chosen, following=ahead)
+        live.outstanding, live.since = chosen, time.monotonic()
+        return chosen
+
+    def _may_wait(self, live: entries.LiveRun) -> bool:
+        """Whether a process without work is kept for now."""
+        now = time.monotonic()
+        if live.idle_since is None:
+            live.idle_since = now
+        return not self.is_crowded and now - live.idle_since < self._idle_secs
+
+    def _note_ending(self, live: entries.LiveRun) -> None:
+        if live.record.state is not run.RunState.ENDING:
+            record = dataclasses.replace(live.record, state=run.RunState.ENDING)
+            self._core.write(lambda session: session.save_run(record))
+            live.record = record
+            self._core.recount(live)
+
+    def report(self, trial_id: int, launch_id: str, result: workload.WorkloadResult) -> None:
+        """Takes a result; the same one twice is no error.
+
+        Raises:
+            GoneError: If this run is not wanted any more.
+            MessageError: If it is none of this trial.
+        """
+        worker_messages.check_result(trial_id, result)
+        saved, is_known = result.checkpoint, False
+        if saved is not None:
+            with self._core.condition:
+                live = self.find_run(trial_id, launch_id)
+                entry = self._core.entry(live.record.experiment_id)
+            is_known = checkpoint_reports.check_own(self._core, entry, trial_id, saved.uuid)
+        self._take_result(trial_id, launch_id, result, is_known=is_known)
+
+    @_contained
+    def _take_result(
+        self,
+        trial_id: int,
+        launch_id: str,
+        result: workload.WorkloadResult,
+        *,
+        is_known: bool,
+    ) -> None:
+        core, work = self._core, result.workload
+        with core.condition:
+            live = self.find_run(trial_id, launch_id)
+            entry = core.entry(live.record.experiment_id)
+            machine = entry.machine_of(trial_id)
+            worker_messages.check_experiment(entry.id, work)
+            if work.kind is _Kind.TERMINATE or work.number <= machine.num_results:
+                if work.kind is not _Kind.TERMINATE:
+                    live.outstanding = None
+                return
+            expected = (machine.num_results + 1, machine.total_batches)
+            if (work.number, work.total_batches) != expected:
+                raise errors.StateError(
+                    f"Trial {trial_id} answers workload {work.number} at {work.total_batches} "
+                    f"batches, but workload {expected[0]} at {expected[1]} batches is next."
+                )
+            if is_known:
+                raise errors.MessageError("checkpoint.uuid: is that of an earlier checkpoint.")
+            event = workload_results.describe(entry, live.request_id, result)
+            core.apply(
+                entry,
+                event,
+                lambda session: workload_results.write(session, entry, trial_id, result),
+            )
+            live.outstanding, live.since = None, time.monotonic()
+            if work.kind is _Kind.CHECKPOINT:
+                core.grown.add(trial_id)
+            if work.kind is _Kind.TRAIN:
+                entry.note_time(work.num_batches, result.end_time - result.start_time)
+        if result.exited_reason is workload.ExitedReason.ERRORED:
+            self.report_exit(trial_id, launch_id, result.exited_reason, "")
+
+    @_contained
+    def report_exit(
+        self, trial_id: int, launch_id: str, reason: workload.ExitedReason, message: str
+    ) -> None:
+        """Takes the reason of a process that ends by itself.
+
+        Raises:
+            GoneError: If this run is not wanted any more.
+        """
+        core, message = self._core, worker_messages.cut(message)
+        with core.condition:
+            live = self.find_run(trial_id, launch_id)
+            if live.is_exit_known:
+                return
+            entry = core.entry(live.record.experiment_id)
+            event = {
+                "kind": "exit",
+                "request_id": live.request_id,
+                "exited_reason": reason.value,
+                "reason": message,
+            }
+            if reason in _EARLY:
+                event["error"] = faults.find_signature(message)
+            row = core.log(trial_id, f"The trial's process ends: {reason.value}. {message}".strip())
+            record = dataclasses.replace(live.record, state=run.RunState.ENDING)
+
+            def write(session: session_lib.Session) -> None:
+                session.add_logs([row])
+                session.save_run(record)
+
+            # Of several processes, one may only fail because the machine of another is lost.
+            if entry.config.log_policies or live.record.others:
+                core.write(write)
+                live.exit_event = event
+            else:
+                core.apply(entry, event, write)
+            live.is_exit_known, live.record = True, record
+            core.recount(live)
+            live.outstanding, live.since = None, time.monotonic()
+
+    def find_run(self, trial_id: int, launch_id: str) -> entries.LiveRun:
+        """Returns a process that is wanted. The lock is held by the caller.
+
+        Raises:
+            GoneError: If it is not wanted any more.
+        """
+        live = self._core.runs.get(trial_id)
+        start, rank = run.split_member(launch_id)
+        if (
+            live is None
+            or live.record.launch_id != start
+            or rank > len(live.record.others)
+            or live.is_killed
+            or live.record.experiment_id not in self._core.entries
+        ):
+            raise errors.GoneError(
+                f"The run {launch_id!r} of trial {trial_id} is not wanted any more."
+            )
+        return live

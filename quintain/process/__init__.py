@@ -1,0 +1,1 @@
+"""Start-up, signals, exit and ports of processes."""

@@ -1,0 +1,183 @@
+"""Trials: what a process has to know to run one, and what the store keeps of it."""
+
+import dataclasses
+from typing import Any
+
+from quintain.records.rows import states
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrialOrder:
+    """All that a master tells a trial's process, wherever that runs: names, and no paths."""
+
+    experiment_id: int
+    """The experiment; 0 where there is no master."""
+
+    trial_id: int
+    """The trial; 0 where there is no master."""
+
+    experiment_config: dict[str, Any]
+    """The complete config of the experiment, as plain data."""
+
+    hparams: dict[str, Any]
+    """Values of the hyperparameters; nested where the space is."""
+
+    seed: int
+    """Seed of all random numbers, below 2 ** 31."""
+
+    entrypoint: str | None
+    """`module:Class`, `experiment:NAME`, or None to search the model directory for a trial."""
+
+    checkpoint: str | None = None
+    """UUID of the checkpoint to go on from, or None to start anew."""
+
+    checkpoint_experiment_id: int | None = None
+    """The experiment of that checkpoint."""
+
+    checkpoint_storage: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """Part `checkpoint_storage` of the config of that experiment."""
+
+    checkpoint_files: dict[str, int] = dataclasses.field(default_factory=dict)
+    """Sizes in bytes of the files of that checkpoint, as they were when it was saved."""
+
+    is_warm_start: bool = False
+    """Whether that checkpoint belongs to another trial: weights and optimizer are taken over,
+    counters and data position are not."""
+
+    slots: tuple[int, ...] = ()
+    """Numbers of the slots that the process may use."""
+
+    num_threads: int | None = None
+    """CPU threads to use; None for TensorFlow's choice."""
+
+    home_id: str = ""
+    """The home of the experiment; empty where there is no master."""
+
+    launch_id: str = ""
+    """This start of the trial; empty where there is no master."""
+
+    code_name: str = ""
+    """Where the code lies in the home of the master."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrialSpec(TrialOrder):
+    """All that a trial's process has to know: the same, and where everything is on its machine."""
+
+    model_dir: str
+    """Directory with the user's code."""
+
+    checkpoint_dir: str
+    """Directory in which each checkpoint gets a directory of its own."""
+
+    scratch_dir: str
+    """Directory for files of this process that nobody else needs."""
+
+    latest_checkpoint: str | None = None
+    """Directory of the checkpoint to go on from, or None to start anew."""
+
+    tensorboard_dir: str = ""
+    """Directory of event files that the trial writes itself; empty takes one in `scratch_dir`."""
+
+    rank: int = 0
+    """Number of this process among those of the trial."""
+
+    peers: tuple["Peer", ...] = ()
+    """All processes of the trial by their rank; none if there is only this one."""
+
+    exchange_key: bytes = dataclasses.field(default=b"", repr=False)
+    """Secret of these processes, which authenticates what they tell each other."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Peer:
+    """Where one of the processes that train a trial together is reached by the others."""
+
+    node: str
+    """Its machine; empty for that of the master."""
+
+    host: str
+    """The address by which the machine reaches the master."""
+
+    outside: str
+    """The address of the machine in its network, where `host` is one of the machine itself."""
+
+    port: int
+    """The port that it keeps free for them."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ProcessIdentity:
+    """Tells one process from all others, also after its number was given to another one."""
+
+    pid: int
+    """Number of the process."""
+
+    start_time: float
+    """When it was started, in seconds since the epoch: for display, as clocks are corrected."""
+
+    launch_id: str
+    """Name that the launcher gave to this start."""
+
+    mark: str = ""
+    """What no other process of this number has (`process_identity.find_mark`). What versions stored
+    that knew none is no living process."""
+
+    node: str = ""
+    """Machine that it runs on; empty for that of the master."""
+
+
+@dataclasses.dataclass(frozen=True)
+class TrialRecord:
+    """What the store keeps of a trial."""
+
+    id: int
+    """Number of the trial."""
+
+    experiment_id: int
+    """The experiment."""
+
+    request_id: str
+    """Name that the search method gave it."""
+
+    state: states.TrialState
+    """What it is doing."""
+
+    hparams: dict[str, Any]
+    """Values of its hyperparameters."""
+
+    seed: int
+    """Seed of its random numbers."""
+
+    parent_trial_id: int | None = None
+    """Trial from whose checkpoint it started."""
+
+    restarts: int = 0
+    """How often it was started again after a failure."""
+
+    total_batches: int = 0
+    """Batches it has trained on."""
+
+    latest_checkpoint: str | None = None
+    """UUID of its newest checkpoint."""
+
+    best_metric: float | None = None
+    """Best value of the searched metric."""
+
+    latest_metric: float | None = None
+    """Newest value of the searched metric."""
+
+    progress: float = 0.0
+    """Part of the work that was asked of it so far which is done, from 0 to 1."""
+
+    start_time: float | None = None
+    """Seconds since the epoch, when it was created."""
+
+    end_time: float | None = None
+    """Seconds since the epoch, when it ended."""
+
+    reason: str = ""
+    """Why it ended, if not because the search method closed it."""
+
+    note: str = ""
+    """The user's words for it."""

@@ -1,0 +1,1 @@
+"""Tables and filters over records."""

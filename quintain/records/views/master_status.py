@@ -1,0 +1,181 @@
+"""What a running master knows beyond its store."""
+
+import dataclasses
+
+from quintain.records.rows import states
+
+
+@dataclasses.dataclass(frozen=True)
+class SlotStatus:
+    """One slot and who holds it."""
+
+    id: int
+    """Number of the slot."""
+
+    kind: str
+    """`cpu` or `gpu`."""
+
+    device: str = ""
+    """Name of the device; empty for shares of the CPU."""
+
+    num_threads: int | None = None
+    """CPU threads of the slot; None for TensorFlow's choice."""
+
+    trial_id: int | None = None
+    """Trial that holds it, or None if it is free."""
+
+    experiment_id: int | None = None
+    """Experiment of that trial."""
+
+    node: str = ""
+    """Machine of the slot; empty for that of the master."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ExperimentStatus:
+    """How far an experiment that has not ended is."""
+
+    experiment_id: int
+    """The experiment."""
+
+    state: states.ExperimentState
+    """What it is doing."""
+
+    progress: float = 0.0
+    """Part of the search that is done, from 0 to 1."""
+
+    eta_secs: float | None = None
+    """Seconds until the search is over, as far as can be told; None where it can't."""
+
+    running_trials: tuple[int, ...] = ()
+    """Trials that hold slots."""
+
+    waiting_trials: tuple[int, ...] = ()
+    """Trials that have work to do and wait for slots."""
+
+    lack: str = ""
+    """What they need that no machine has. Empty if one does."""
+
+    waits_for: str = ""
+    """What a running trial waits for, such as its storage, and how many do. Empty if none does."""
+
+
+@dataclasses.dataclass(frozen=True)
+class MasterStatus:
+    """What runs where."""
+
+    slots: tuple[SlotStatus, ...] = ()
+    """All slots, by number."""
+
+    experiments: tuple[ExperimentStatus, ...] = ()
+    """All experiments that have not ended, by number."""
+
+    problem: str = ""
+    """Why no work is handed out now: the store can't be written, say. Empty if there is none."""
+
+    slow_start: str = ""
+    """Why trials start more slowly than they could. Empty if they don't."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ExperimentSummary:
+    """How far an experiment that has not ended is, without the names of its trials."""
+
+    experiment_id: int
+    """The experiment."""
+
+    state: states.ExperimentState
+    """What it is doing."""
+
+    progress: float = 0.0
+    """Part of the search that is done, from 0 to 1."""
+
+    eta_secs: float | None = None
+    """Seconds until the search is over, as far as can be told; None where it can't."""
+
+    num_running: int = 0
+    """Trials that hold slots."""
+
+    num_waiting: int = 0
+    """Trials that have work to do and wait for slots."""
+
+    lack: str = ""
+    """What they need that no machine has. Empty if one does."""
+
+    waits_for: str = ""
+    """What a running trial waits for, such as its storage, and how many do. Empty if none does."""
+
+    num_slots: int = 0
+    """Slots that its trials hold."""
+
+
+@dataclasses.dataclass(frozen=True)
+class MasterSummary:
+    """The status in numbers: as short with thousands of slots and trials as with ten."""
+
+    num_slots: int = 0
+    """All slots but those of lost machines."""
+
+    num_remote_slots: int = 0
+    """Those of other machines than the master's."""
+
+    num_busy_slots: int = 0
+    """Those that trials hold."""
+
+    lost_nodes: tuple[str, ...] = ()
+    """Machines of which nothing is heard."""
+
+    awaited_nodes: tuple[str, ...] = ()
+    """Machines that are there, and on which nothing can be started yet."""
+
+    experiments: tuple[ExperimentSummary, ...] = ()
+    """All experiments that have not ended, by number."""
+
+    problem: str = ""
+    """Why no work is handed out now. Empty if there is no reason."""
+
+    slow_start: str = ""
+    """Why trials start more slowly than they could. Empty if they don't."""
+
+
+@dataclasses.dataclass(frozen=True)
+class MasterInfo:
+    """Which master answers."""
+
+    version: str
+    """Version of the package it runs."""
+
+    home: str
+    """Its home directory."""
+
+    url: str
+    """Its address."""
+
+    pid: int
+    """Number of its process."""
+
+    start_time: float
+    """When the process was started, in seconds since the epoch."""
+
+    is_embedded: bool = False
+    """Whether it lives in a command that follows its own experiment."""
+
+    run_dirs: tuple[str, ...] = ()
+    """Directories whose runs of `quintain train` it shows."""
+
+    fingerprint: str = ""
+    """SHA-256 of the certificate that it shows at its address; empty if it shows none."""
+
+    database: str = ""
+    """Where it keeps experiments: a file, or an address without its password."""
+
+
+@dataclasses.dataclass(frozen=True)
+class PageLink:
+    """A link that opens the page of a master once."""
+
+    url: str
+    """The link."""
+
+    is_for_one_user: bool
+    """Whether the master takes it from connections of its own user only."""

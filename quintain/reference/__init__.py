@@ -1,0 +1,1 @@
+"""Paths of the Model Garden and PEDL, and the modules behind them."""

@@ -1,0 +1,1 @@
+"""One run of an experiment: from its config to the record of it."""

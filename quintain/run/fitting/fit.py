@@ -1,0 +1,271 @@
+"""`fit`: trains a Keras model as `quintain train` trains an experiment, without a task."""
+
+import contextlib
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal
+
+import keras
+import numpy as np
+
+from quintain import errors, orbit
+from quintain.core import exp_factory, user_modules
+from quintain.core.reports import shown_metrics
+from quintain.run import actions, history, live_progress, run_environment, run_options, train_lib
+from quintain.run.fitting import keras_data, keras_task
+from quintain.settings import config_definitions as cfg
+
+MAX_STEPS_PER_LOOP: Final = 100
+"""Steps between two reports, unless the caller says otherwise."""
+
+logger = logging.getLogger(__name__)
+
+_INSTEAD: Final = {
+    "EarlyStopping": "give `patience`",
+    "ModelCheckpoint": "leave it out; checkpoints are kept, and the best one with `monitor`",
+    "BackupAndRestore": "leave it out; the same call goes on with the run",
+    "TensorBoard": "leave it out; summaries are written",
+    "CSVLogger": "leave it out; training.jsonl and evaluations.jsonl hold the metrics",
+    "ProgbarLogger": "leave it out; progress is shown",
+    "History": "use what this returns",
+    "TerminateOnNaN": "leave it out; a loss that is no number ends the run",
+    "LearningRateScheduler": "compile the optimizer with a LearningRateSchedule",
+    "ReduceLROnPlateau": "compile the optimizer with a LearningRateSchedule",
+}
+
+
+def fit(
+    model: Any,
+    train: keras_data.Data,
+    validation: keras_data.Data = None,
+    *,
+    model_dir: str,
+    epochs: int = 1,
+    steps_per_epoch: int | None = None,
+    batch_size: int = keras_data.BATCH_SIZE,
+    optimizer: Any = None,
+    loss: Any = None,
+    metrics: Any = None,
+    monitor: str = keras_task.LOSS,
+    monitor_mode: Literal["higher", "lower"] = "lower",
+    patience: int | None = None,
+    init_checkpoint: str = "",
+    init_exclude: Sequence[str] = (),
+    trainer: Mapping[str, Any] | None = None,
+    runtime: Mapping[str, Any] | None = None,
+    train_actions: Sequence[actions.Action] = (),
+    eval_actions: Sequence[actions.Action] = (),
+    reporter: orbit.Reporter | None = None,
+    callbacks: Sequence[Any] = (),
+) -> history.History:
+    """Trains a Keras model, or goes on with a run of it.
+
+    The same call goes on with a run that was stopped, and it ends with the same weights, to the bit
+    on CPU, as one that was never stopped, if the program gives the same data each time. Seed
+    shuffles, or give data as a function, whose shuffles are seeded by the run.
+
+    `model_dir` is the directory of a run like any other: `quintain predict`, `export`,
+    `serve-model`, `train --mode=eval` and the page know it. What commands can't have are objects of
+    the program: they go on training and evaluate only with data that are functions of a module.
+
+    Args:
+        model: A functional, sequential or subclassed Keras model, compiled or not; one with a
+            `train_step` or `test_step` of its own is trained and evaluated by it. Or a function
+            that returns one, which several replicas and mixed precision need.
+        train: A `tf.data.Dataset` of batches, a `keras.utils.PyDataset`, or arrays `(x, y)` or
+            `(x, y, sample_weight)`, whose parts may be nested; or a function that returns one.
+        validation: Likewise; None evaluates nothing.
+        model_dir: Directory of the run.
+        epochs: Passes through the training data, counted from the start of the run.
+        steps_per_epoch: Batches of an epoch; None counts those of `train`.
+        batch_size: Examples of a batch of arrays.
+        optimizer: As for `Model.compile`; None keeps that of the model.
+        loss: Likewise.
+        metrics: Likewise.
+        monitor: Metric of the evaluation that decides on the best checkpoint, kept in `best`.
+        monitor_mode: Whether the `higher` or the `lower` value of it is better.
+        patience: Epochs without a better value after which training ends. None trains on.
+        init_checkpoint: Checkpoint, or directory of a run, whose weights start a new run.
+        init_exclude: Patterns of variables that stay as they are beside it, such as `["head/*"]`.
+        trainer: Fields of `TrainerConfig`, such as `{"checkpoint_interval": 500}`.
+        runtime: Fields of `RuntimeConfig`, such as `{"seed": 1}`.
+        train_actions: Called with the output of each training loop.
+        eval_actions: Called with the output of each evaluation.
+        reporter: Told what happens. None shows a bar on a terminal, and a table with curves in a
+            notebook.
+        callbacks: Refused, with what to use instead; for programs that move.
+
+    Returns:
+        What the run has measured, from its start; its `history` is what Keras' `fit` returns, its
+        `model` the trained model.
+
+    Raises:
+        ConfigError: If model, data and options do not fit together, or the directory belongs to
+            another run.
+        Interrupted: On SIGTERM or Ctrl-C, after a checkpoint is saved.
+    """
+    user_modules.refuse_training("fit")
+    _refuse_callbacks(callbacks)
+    _check_scope(model, runtime or {})
+    _check_numbers(epochs=epochs, steps_per_epoch=steps_per_epoch, batch_size=batch_size)
+    if patience is not None and validation is None:
+        raise errors.ConfigError(f"patience: got {patience}, but there is no `validation`.")
+    data = keras_data.resolve(train, "train")
+    steps = steps_per_epoch or keras_data.count_batches(data, batch_size)
+    if not steps:
+        raise errors.ConfigError(
+            "steps_per_epoch: missing; the number of batches in `train` is not known."
+        )
+    task = keras_task.KerasModelConfig(
+        init_checkpoint=init_checkpoint,
+        init_exclude=tuple(init_exclude),
+        model_function=keras_data.name_function(model),
+        batch_spec=keras_data.to_text(keras_data.find_spec(data, "train")),
+        modules=keras_task.list_modules(model) if isinstance(model, keras.Model) else (),
+        train_data=_describe(train, batch_size, is_training=True),
+        validation_data=_describe(validation, batch_size, is_training=False),
+    )
+    watched = {} if validation is None else _watch(_name_metric(monitor), monitor_mode, patience)
+    params = _build_params(
+        task,
+        {**_find_intervals(epochs, steps), **watched},
+        trainer or {},
+        runtime or {},
+    )
+    given = {"optimizer": optimizer, "loss": loss, "metrics": metrics}
+    given = {name: one for name, one in given.items() if one is not None}
+    parts = keras_task.Parts(model, train, validation, given)
+    environment = run_environment.Environment()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(keras_task.giving(parts))
+        told = reporter or stack.enter_context(live_progress.showing(shown_metrics.LOSSES))
+
+        def remember() -> None:
+            environment.record(model_dir, {})
+            problem = _remember(parts, params, model_dir)
+            if problem:
+                logger.warning("Commands can't build the model of this run: %s", problem)
+
+        train_lib.train_from_config(
+            params,
+            "train" if validation is None else "train_and_eval",
+            model_dir,
+            experiment=keras_task.EXPERIMENT,
+            imports=[keras_task.__name__, *_list_imports(task)],
+            options=run_options.RunOptions(
+                train_actions=train_actions,
+                eval_actions=eval_actions,
+                reporter=told,
+                on_start=remember,
+            ),
+        )
+    found = history.read_history(model_dir)
+    found.model = parts.built[-1]
+    return found
+
+
+def _refuse_callbacks(callbacks: Sequence[Any]) -> None:
+    if not callbacks:
+        return
+    names = [type(one).__name__ for one in callbacks]
+    other = "give `train_actions` or `eval_actions`: functions of the metrics by name"
+    advice = "\n".join(f"  {name}: {_INSTEAD.get(name, other)}." for name in names)
+    raise errors.ConfigError(
+        "callbacks: Keras' callbacks are not called here, because a run that goes on could not "
+        f"restore all of their state. Instead of\n{advice}"
+    )
+
+
+def _check_scope(model: Any, runtime: Mapping[str, Any]) -> None:
+    """Refuses what a model that is there already can't be trained with.
+
+    Raises:
+        ConfigError: If it would have to be built in a scope, or with another precision.
+    """
+    if not isinstance(model, keras.Model):
+        return
+    names = ("mixed_precision_dtype", "distribution_strategy")
+    scoped = {name: runtime[name] for name in names if runtime.get(name, "off") != "off"}
+    if scoped:
+        raise errors.ConfigError(
+            f"runtime: got {scoped}, which counts when a model is built, and this one is; give a "
+            "function that builds and compiles it instead of the model."
+        )
+
+
+def _name_metric(name: str) -> str:
+    """Returns the name of a metric of evaluations, which Keras begins with `val_`."""
+    return keras_task.LOSS if name in ("val_loss", "loss") else name.removeprefix("val_")
+
+
+def _build_params(
+    task: keras_task.KerasModelConfig,
+    steps: Mapping[str, Any],
+    trainer: Mapping[str, Any],
+    runtime: Mapping[str, Any],
+) -> cfg.ExperimentConfig:
+    params = exp_factory.get_exp_config(keras_task.EXPERIMENT)
+    params.task = task
+    params.override({"trainer": {**steps, **trainer}})
+    # Epochs end with an evaluation and a checkpoint, however long a loop is.
+    params.trainer.follow_loop({*trainer, "validation_interval", "checkpoint_interval"})
+    # Variables of a model that is there belong to no strategy; a function's can be asked for one.
+    params.override({"runtime": {"distribution_strategy": "off", **runtime}})
+    params.lock()
+    return params
+
+
+def _check_numbers(**numbers: int | None) -> None:
+    for name, value in numbers.items():
+        is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+        if value is not None and not (is_whole and value >= 1):
+            raise errors.ConfigError(
+                f"{name}: got {errors.show(value)}, expected a whole number from 1."
+            )
+
+
+def _find_intervals(epochs: int, steps_per_epoch: int) -> dict[str, Any]:
+    """Returns the steps of a run whose epochs end with an evaluation and a checkpoint."""
+    loop = min(steps_per_epoch, MAX_STEPS_PER_LOOP)
+    return {
+        "train_steps": epochs * steps_per_epoch,
+        "steps_per_loop": loop,
+        "summary_interval": loop,
+        "validation_interval": steps_per_epoch,
+        "checkpoint_interval": steps_per_epoch,
+    }
+
+
+def _watch(monitor: str, mode: str, patience: int | None) -> dict[str, Any]:
+    """Returns what keeps the best checkpoint, and ends training that gets no better."""
+    stopping = {"metric": monitor, "mode": mode, "patience": patience}
+    return {
+        "best_checkpoint_export_subdir": "best",
+        "best_checkpoint_eval_metric": monitor,
+        "best_checkpoint_metric_comp": mode,
+        **({} if patience is None else {"early_stopping": stopping}),
+    }
+
+
+def _describe(
+    data: keras_data.Data, batch_size: int, *, is_training: bool
+) -> keras_task.KerasDataConfig:
+    return keras_task.KerasDataConfig(
+        function=keras_data.name_function(data),
+        global_batch_size=batch_size,
+        is_training=is_training,
+    )
+
+
+def _list_imports(task: keras_task.KerasModelConfig) -> list[str]:
+    """Returns the modules that a command needs to build model and data again."""
+    functions = (task.model_function, task.train_data.function, task.validation_data.function)
+    named = [path.partition(":")[0] for path in functions]
+    return list(dict.fromkeys(name for name in (*named, *task.modules) if name))
+
+
+def _remember(parts: keras_task.Parts, params: cfg.ExperimentConfig, model_dir: str) -> str:
+    """Keeps the model for commands; returns why they can't build it again, empty if they can."""
+    if params.task.model_function or not parts.built:
+        return ""
+    return keras_task.save_model(parts.built[-1], model_dir)

@@ -1,0 +1,179 @@
+"""What a run has measured so far, for programs and notebooks."""
+
+import html
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from quintain import errors
+from quintain.checkpoints import evaluation_log
+from quintain.core.reports import shown_metrics
+from quintain.files import file_io
+from quintain.run import training_log
+
+_WIDTH: Final = 320
+_HEIGHT: Final = 120
+_COLORS: Final = ("#3b6fb6", "#c8662b")
+_MAX_ROWS: Final = 12
+
+Curve = list[tuple[int, float]]
+"""Steps and values."""
+
+
+class History:
+    """Metrics of a run by step: of its training loops, and of its evaluations.
+
+    Example:
+        >>> history = History()
+        >>> history.add_loop(10, {"training_loss": 0.5, "accuracy": 0.75})
+        >>> history.add_evaluation(10, {"validation_loss": 0.6, "accuracy": 0.7})
+        >>> history.training["accuracy"], history.validation["accuracy"]
+        ([(10, 0.75)], [(10, 0.7)])
+        >>> history.history["val_loss"]
+        [0.6]
+    """
+
+    def __init__(self) -> None:
+        """Holds nothing."""
+        self.training: dict[str, Curve] = {}
+        """Means over training loops, by metric."""
+        self.validation: dict[str, Curve] = {}
+        """Results of evaluations, by metric."""
+        self.model: Any = None
+        """The model that `fit` has trained; None of a history that was read."""
+
+    def add_loop(self, step: int, metrics: Mapping[str, Any]) -> None:
+        """Adds what a training loop gave that ended at a step."""
+        _add(self.training, step, metrics)
+
+    def add_evaluation(self, step: int, metrics: Mapping[str, Any]) -> None:
+        """Adds what an evaluation at a step gave."""
+        _add(self.validation, step, metrics)
+
+    @property
+    def history(self) -> dict[str, list[float]]:
+        """The same as Keras' `fit` returns it: a list for each metric, without the steps.
+
+        The losses are `loss` and `val_loss`, other metrics of evaluations begin with `val_`; there
+        is a value for each training loop, or each evaluation.
+        """
+        found = {_keras_name(name): curve for name, curve in self.training.items()}
+        found |= {f"val_{_keras_name(name)}": curve for name, curve in self.validation.items()}
+        return {name: [value for _, value in curve] for name, curve in found.items()}
+
+    @property
+    def steps(self) -> int:
+        """The last step that anything was measured at; 0 if nothing was."""
+        curves = [*self.training.values(), *self.validation.values()]
+        return max((curve[-1][0] for curve in curves), default=0)
+
+    def __repr__(self) -> str:
+        names = ", ".join([*self.training, *(f"{name} (evaluated)" for name in self.validation)])
+        return f"<History of {self.steps} steps: {names or 'nothing yet'}>"
+
+    def _repr_html_(self) -> str:
+        return to_html(self)
+
+
+def read_history(model_dir: str) -> History:
+    """Returns what the run in a directory has recorded, that of a running one included.
+
+    Args:
+        model_dir: Directory of a run of `quintain train`, `run_experiment` or `fit`.
+
+    Raises:
+        ConfigError: If there is no such directory.
+        DamagedFileError: If a record can't be understood.
+    """
+    if not file_io.isdir(model_dir):
+        raise errors.ConfigError(f"model_dir: got {model_dir!r}, expected the directory of a run.")
+    history = History()
+    for entry in training_log.TrainingLog(model_dir).read():
+        history.add_loop(entry["step"], entry["metrics"])
+    for step, metrics in evaluation_log.EvaluationLog(model_dir).read_all().items():
+        history.add_evaluation(step, metrics)
+    return history
+
+
+class Logs(dict[str, Any]):
+    """Metrics of the last evaluation, with the history of the run that gave them."""
+
+    def __init__(self, metrics: Mapping[str, Any], history: History | None) -> None:
+        """Stores both.
+
+        Args:
+            metrics: Metrics by name.
+            history: What the run measured; None of a run that keeps nothing.
+        """
+        super().__init__(metrics)
+        self.history = history
+
+
+def to_html(history: History, note: str = "") -> str:
+    """Returns curves and a table of the last values, as HTML that needs no script.
+
+    Args:
+        history: What to show.
+        note: A line above it.
+    """
+    names = _list_shown(history)
+    rows = "".join(_build_row(history, name) for name in names)
+    head = "<tr><th></th><th>training</th><th>validation</th><th></th></tr>"
+    title = f"<div>{html.escape(note)}</div>" if note else ""
+    return f"<div>{title}<table>{head}{rows}</table></div>"
+
+
+def _list_shown(history: History) -> list[str]:
+    """Returns the metrics to show, the losses first; rates and times are left out."""
+    names = dict.fromkeys(map(_keras_name, [*history.training, *history.validation]))
+    shown = [
+        name
+        for name in names
+        if not shown_metrics.is_measurement(name)
+        and not name.startswith(("learning_rate", "best_"))
+    ]
+    return sorted(shown, key=lambda name: name != "loss")[:_MAX_ROWS]
+
+
+def _build_row(history: History, name: str) -> str:
+    curves = [_find(history.training, name), _find(history.validation, name)]
+    cells = "".join(
+        f"<td>{curve[-1][1]:.5g} <small>step {curve[-1][0]:,}</small></td>"
+        if curve
+        else "<td></td>"
+        for curve in curves
+    )
+    return f"<tr><th>{html.escape(name)}</th>{cells}<td>{_draw(curves)}</td></tr>"
+
+
+def _draw(curves: Sequence[Curve]) -> str:
+    """Returns curves as one picture."""
+    points = [point for curve in curves for point in curve]
+    if len(points) < 2:
+        return ""
+    lows = [min(point[axis] for point in points) for axis in (0, 1)]
+    spans = [(max(point[axis] for point in points) - lows[axis]) or 1.0 for axis in (0, 1)]
+    lines = ""
+    for curve, color in zip(curves, _COLORS, strict=True):
+        path = " ".join(
+            f"{(step - lows[0]) / spans[0] * _WIDTH:.1f},"
+            f"{_HEIGHT - (value - lows[1]) / spans[1] * _HEIGHT:.1f}"
+            for step, value in curve
+        )
+        lines += f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="1.5"/>'
+    box = f"-4 -4 {_WIDTH + 8} {_HEIGHT + 8}"
+    return f'<svg width="{_WIDTH}" height="{_HEIGHT}" viewBox="{box}">{lines}</svg>'
+
+
+def _find(curves: Mapping[str, Curve], name: str) -> Curve:
+    return next((curve for key, curve in curves.items() if _keras_name(key) == name), [])
+
+
+def _keras_name(name: str) -> str:
+    return "loss" if name in ("training_loss", "validation_loss") else name
+
+
+def _add(curves: dict[str, Curve], step: int, metrics: Mapping[str, Any]) -> None:
+    plain = evaluation_log.flatten(evaluation_log.to_plain(metrics))
+    for name, value in plain.items():
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            curves.setdefault(name, []).append((step, float(value)))

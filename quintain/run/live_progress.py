@@ -1,0 +1,103 @@
+"""How a training that a program starts shows itself: a bar, a table in a notebook, or the log."""
+
+import contextlib
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from typing_extensions import override
+
+from quintain import orbit
+from quintain.core.reports import shown_metrics
+from quintain.run import history as history_lib
+from quintain.run import train_reporter
+from quintain.terminal import screens, training_display
+
+_NOTEBOOK: Final = "IPython"
+
+
+@contextlib.contextmanager
+def showing(labels: Mapping[str, shown_metrics.MetricLabel]) -> Iterator[orbit.Reporter]:
+    """Yields who is told of a training where nobody else was named.
+
+    In a notebook a table with curves moves; on a terminal a bar; elsewhere the log has it.
+
+    Args:
+        labels: Labels of metrics, the most important first.
+    """
+    if in_notebook():
+        yield NotebookReporter(sys.modules[_NOTEBOOK])
+        return
+    if not sys.stderr.isatty():
+        yield orbit.LogReporter()
+        return
+    screen = screens.open_screen(
+        is_quiet=False, refreshes_per_sec=training_display.REFRESHES_PER_SEC
+    )
+    with screen:
+        display = training_display.TrainingDisplay(screen)
+        yield train_reporter.TrainReporter(display, labels)
+
+
+def in_notebook() -> bool:
+    """Returns whether this process answers the cells of a notebook."""
+    module = sys.modules.get(_NOTEBOOK)
+    shell = None if module is None else module.get_ipython()
+    return getattr(shell, "kernel", None) is not None
+
+
+class NotebookReporter(orbit.Reporter):
+    """Shows how far training is, with curves, below the cell that started it."""
+
+    def __init__(self, ipython: Any) -> None:
+        """Shows nothing yet.
+
+        Args:
+            ipython: The module `IPython`, which a notebook has loaded.
+        """
+        self._display = ipython.display
+        self._handle: Any = None
+        self._history = history_lib.History()
+        self._target = 0
+
+    @override
+    def on_train_begin(self, step: int, target_steps: int) -> None:
+        self._target = target_steps
+        self._show(f"step {step:,} of {target_steps:,}")
+
+    @override
+    def on_train_loop(
+        self,
+        step: int,
+        target_steps: int,
+        output: Mapping[str, Any],
+        loop_secs: float,
+        num_steps: int,
+    ) -> None:
+        self._history.add_loop(step, output)
+        rate = f"{num_steps / loop_secs:,.1f} steps/s" if loop_secs > 0 else ""
+        self._show(f"step {step:,} of {target_steps:,}  {rate}")
+
+    @override
+    def on_eval_begin(self, step: int, num_steps: int) -> None:
+        self._show(f"step {step:,} of {self._target:,}  evaluating")
+
+    @override
+    def on_eval_end(self, step: int, output: Mapping[str, Any], secs: float) -> None:
+        self._history.add_evaluation(step, output)
+        self._show(f"step {step:,} of {self._target:,}  evaluated in {secs:.1f} s")
+
+    @override
+    def on_restore(self, step: int, path: str) -> None:
+        self._display.display(f"Going on from {path} (step {step:,}).")
+
+    @override
+    def on_message(self, text: str) -> None:
+        self._display.display(text)
+
+    def _show(self, note: str) -> None:
+        shown = self._display.HTML(history_lib.to_html(self._history, note))
+        if self._handle is None:
+            self._handle = self._display.display(shown, display_id=True)
+        else:
+            self._handle.update(shown)

@@ -1,0 +1,142 @@
+"""Which kind of run a config describes: one task, several, or one that grows in stages."""
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from quintain.core import task_factory
+from quintain.core.loop import stateful_trainer
+from quintain.core.multitask import configs, multitask
+from quintain.core.progressive import configs as progressive_configs
+from quintain.core.progressive import policies, staged_policy
+from quintain.core.reports import shown_metrics
+from quintain.input.diagnosis import data_faults
+from quintain.process import user_errors
+from quintain.run import experiment_runner, multitask_runner, run_options
+from quintain.run import progressive_runner as train_lib
+from quintain.settings import config_definitions as cfg
+
+
+def build_runner(
+    strategy: tf.distribute.Strategy,
+    mode: str,
+    params: cfg.ExperimentConfig,
+    model_dir: str,
+    options: run_options.RunOptions,
+) -> experiment_runner.ExperimentRunner:
+    """Builds the tasks that a config describes, and what runs them.
+
+    Args:
+        strategy: Strategy in whose scope everything is built.
+        mode: Name of the mode.
+        params: The experiment.
+        model_dir: Directory of the run.
+        options: How the run goes about its work.
+
+    Raises:
+        QuintainError: If the run can't start.
+    """
+    if isinstance(params, configs.MultiTaskExperimentConfig):
+        with strategy.scope():
+            tasks = build_multi_task(params.task, model_dir)
+        return multitask_runner.MultiTaskRunner(strategy, tasks, mode, params, model_dir, options)
+    if isinstance(params.trainer, progressive_configs.ProgressiveTrainerConfig):
+        with strategy.scope():
+            policy = build_policy(params, model_dir)
+        return train_lib.ProgressiveRunner(strategy, policy, mode, params, model_dir, options)
+    with strategy.scope():
+        task = task_factory.get_task(params.task, logging_dir=model_dir)
+    if isinstance(params, configs.MultiEvalExperimentConfig):
+        with strategy.scope():
+            eval_tasks = multitask.build_tasks(params.eval_tasks, model_dir)
+        return multitask_runner.MultiEvalRunner(
+            strategy, task, mode, params, model_dir, options, eval_tasks=eval_tasks
+        )
+    return experiment_runner.ExperimentRunner(strategy, task, mode, params, model_dir, options)
+
+
+def list_tasks(params: cfg.ExperimentConfig) -> list[cfg.TaskConfig]:
+    """Returns the configs of all tasks of an experiment."""
+    routines: list[configs.TaskRoutine] = []
+    if isinstance(params.task, configs.MultiTaskConfig):
+        routines += params.task.task_routines
+    if isinstance(params, configs.MultiEvalExperimentConfig):
+        routines += params.eval_tasks
+    tasks = [part.task_config for part in routines if part.task_config is not None]
+    return tasks if isinstance(params.task, configs.MultiTaskConfig) else [params.task, *tasks]
+
+
+def merge_metric_labels(params: cfg.ExperimentConfig) -> dict[str, shown_metrics.MetricLabel]:
+    """Returns how the metrics of all tasks of an experiment are shown, the most important first."""
+    labels = dict(shown_metrics.LOSSES)
+    for task in reversed(list_tasks(params)):
+        labels |= task_factory.find_task_cls(task).metric_labels
+    return labels
+
+
+def list_next_commands(params: cfg.ExperimentConfig, model_dir: str) -> dict[str, str]:
+    """Returns what the tasks of an experiment suggest to do with a run, the first task's first.
+
+    Args:
+        params: The experiment.
+        model_dir: Directory of the run, quoted for a shell.
+    """
+    commands: dict[str, str] = {}
+    for task in list_tasks(params):
+        own = task_factory.find_task_cls(task).list_next_commands(task, model_dir)
+        commands |= {name: text for name, text in own.items() if name not in commands}
+    return commands
+
+
+def explaining(
+    params: cfg.ExperimentConfig,
+    find_trainer: Callable[[], stateful_trainer.StatefulTrainer | None],
+) -> contextlib.AbstractContextManager[Any]:
+    """Returns a context whose errors name the task's class, and the file that can't be read.
+
+    Args:
+        params: The experiment.
+        find_trainer: Returns the trainer, or None before there is one.
+    """
+    tasks = list_tasks(params)
+
+    def find_data() -> list[Any]:
+        trainer = find_trainer()
+        datasets = [getattr(trainer, name, None) for name in ("train_dataset", "eval_dataset")]
+        return [
+            *(part for task in tasks for part in (task.train_data, task.validation_data)),
+            *datasets,
+        ]
+
+    stack = contextlib.ExitStack()
+    stack.enter_context(user_errors.noting(lambda: map(task_factory.find_task_cls, tasks)))
+    stack.enter_context(data_faults.naming(find_data))
+    return stack
+
+
+def build_multi_task(config: configs.MultiTaskConfig, model_dir: str) -> multitask.MultiTask:
+    """Builds the tasks of a config: by the builder bound to its class, or a plain `MultiTask`.
+
+    Args:
+        config: The tasks.
+        model_dir: Directory of the run.
+    """
+    if config.BUILDER is not None:
+        return config.BUILDER(config, logging_dir=model_dir)
+    return multitask.MultiTask.from_config(config, logging_dir=model_dir)
+
+
+def build_policy(params: cfg.ExperimentConfig, model_dir: str) -> policies.ProgressivePolicy:
+    """Builds the policy of a config: its task, if that is one, or one of the stages it lists.
+
+    Args:
+        params: The experiment.
+        model_dir: Directory of the run.
+    """
+    task_cls = task_factory.get_task_cls(type(params.task))
+    if issubclass(task_cls, policies.ProgressivePolicy):
+        policy: Any = task_factory.get_task(params.task, logging_dir=model_dir)
+        return policy
+    return staged_policy.StagedPolicy(params, model_dir)

@@ -1,0 +1,1 @@
+"""Feed of changes to browsers and followers."""

@@ -1,0 +1,1 @@
+"""HTTP server of the master: listening, answers, static files."""

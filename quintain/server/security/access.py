@@ -1,0 +1,193 @@
+"""Who may ask a master for what: its user for everything, others for their own work.
+
+A trial's process does the work of its trial, an agent that of agents; `path_rules` has the table.
+
+The user's browser shows a cookie in place of the token. It sends it whoever makes it ask, so that
+such a request has to come from the page itself: from no other site, and from no other port of this
+machine, which browsers take for the same site.
+"""
+
+import secrets
+from typing import Final
+
+from starlette import datastructures, types
+
+from quintain.client.home import token_files
+from quintain.master.processes import launch_tokens
+from quintain.server.http import responses
+from quintain.server.security import path_rules
+from quintain.server.security import sign_in as sign_in_lib
+from quintain.web import connections
+
+LAUNCH: Final = "launch"
+"""Name in the state of a request (`scope["state"]`): the (trial, launch) whose token it carries."""
+
+SESSION: Final = "session"
+"""Name in the state of a request: the session whose cookie it carries in place of a token."""
+
+_SCHEME: Final = "bearer "
+_READS: Final = ("GET", "HEAD")
+
+
+class TokenCheck:
+    """Turns away requests that do not carry a token, or not one for what they ask.
+
+    The user's token opens everything but the addresses of agents, so that no machine is given more
+    than it needs; that of a user of another machine is as good. The token of a launch opens the
+    addresses of this launch, that of agents those of agents, and nothing else.
+    The cookie of a browser opens what the page asks for.
+    """
+
+    def __init__(
+        self,
+        app: types.ASGIApp,
+        *,
+        token: str,
+        launch_key: launch_tokens.LaunchKey,
+        prefix: str,
+        sign_in: sign_in_lib.SignIn,
+        agent_token: token_files.KnownToken,
+        user_token: token_files.KnownToken,
+    ) -> None:
+        """Stores its settings.
+
+        Args:
+            app: What answers.
+            token: The user's token.
+            launch_key: Knows the tokens of launches.
+            prefix: What the paths of all addresses begin with.
+            sign_in: Knows the cookies of browsers.
+            agent_token: The token of agents.
+            user_token: That of users of other machines.
+        """
+        self._app = app
+        self._token = token.encode()
+        self._launch_key = launch_key
+        self._prefix = prefix
+        self._sign_in = sign_in
+        self._agent_token = agent_token
+        self._user_token = user_token
+
+    async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
+        """Handles a request as ASGI has it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        given, launch, session, refusal = read_token(scope), None, None, None
+        if given is None:
+            session = self._sign_in.find_session(scope)
+            refusal = _NO_TOKEN if session is None else self._find_problem(scope)
+        elif (launch := self._launch_key.find_launch(given)) is not None:
+            if not self._is_own(scope, launch):
+                refusal = _forbid(
+                    f"The token of launch {launch[1]!r} is for the work of trial {launch[0]} only."
+                )
+        elif self._agent_token.is_good(given):
+            if not self._is_for(path_rules.Client.AGENT, scope):
+                refusal = _forbid(f"The token of agents is for {self._prefix}/agents/... only.")
+        elif not (
+            secrets.compare_digest(given.encode(), self._token) or self._user_token.is_good(given)
+        ):
+            refusal = _NO_TOKEN
+        elif path_rules.Client.USER not in self._find_clients(scope):
+            refusal = _NO_USER
+        # In place: the connection looks at it, too.
+        state = scope.setdefault("state", {})
+        state.update({LAUNCH: launch, SESSION: session})
+        if refusal is None:
+            state[connections.KNOWN] = True
+        if refusal is not None:
+            await refusal(scope, receive, send)
+        elif session is not None:
+            with self._sign_in.answering():
+                await self._app(scope, receive, self._end_with_session(scope, send))
+        else:
+            await self._app(scope, receive, send)
+
+    def _end_with_session(self, scope: types.Scope, send: types.Send) -> types.Send:
+        """Returns what sends a long answer, such as events, no longer than its session lasts."""
+        has_ended = False
+
+        async def send_or_end(message: types.Message) -> None:
+            nonlocal has_ended
+            if has_ended:
+                return
+            if message.get("more_body") and self._sign_in.find_session(scope) is None:
+                has_ended = True
+                message = {"type": "http.response.body", "body": b"", "more_body": False}
+            await send(message)
+
+        return send_or_end
+
+    def _find_clients(self, scope: types.Scope) -> path_rules.Client:
+        return path_rules.find_clients(scope["method"], scope["path"].removeprefix(self._prefix))
+
+    def _find_problem(self, scope: types.Scope) -> types.ASGIApp | None:
+        """Returns the answer to a request by cookie that the page would not send."""
+        if self._sign_in.is_other_user(scope):
+            return _forbid("The connection is another user's than the master's.")
+        if not sign_in_lib.is_same_site(scope):
+            return _forbid("Sec-Fetch-Site: only the page itself may ask; open the address anew.")
+        problem = None if scope["method"] in _READS else self._find_origin_problem(scope)
+        if problem is None and path_rules.Client.PAGE not in self._find_clients(scope):
+            return _forbid("A browser that is signed in may not ask for this; the page never does.")
+        return problem
+
+    def _find_origin_problem(self, scope: types.Scope) -> types.ASGIApp | None:
+        """Returns the answer to a request of another page that is about to change something."""
+        headers = datastructures.Headers(scope=scope)
+        origins, host = headers.getlist("origin"), headers.get("host", "")
+        # Whether a proxy is asked by HTTPS is not known here.
+        is_proxy = host.lower() in self._sign_in.hosts
+        schemes = ("http", "https") if is_proxy else (scope["scheme"],)
+        if origins in [[f"{scheme}://{host}"] for scheme in schemes]:
+            return None
+        return _forbid(
+            f"Origin: got {', '.join(origins)[:200]!r}, expected "
+            f"'{schemes[-1]}://{host}'; only the page itself may change something."
+        )
+
+    def _is_for(self, client: path_rules.Client, scope: types.Scope) -> bool:
+        """Returns whether an address is below the prefix, and for somebody who is no user."""
+        path: str = scope["path"]
+        rest = path.removeprefix(self._prefix)
+        is_plain = rest != path and not path_rules.has_steps(rest)
+        return is_plain and client in path_rules.find_clients(scope["method"], rest)
+
+    def _is_own(self, scope: types.Scope, launch: tuple[int, str]) -> bool:
+        if not self._is_for(path_rules.Client.LAUNCH, scope):
+            return False
+        path: str = scope["path"]
+        runs = f"{self._prefix}/trials/{launch[0]}/runs"
+        return path == runs or path.startswith(f"{runs}/{launch[1]}/")
+
+
+_NO_TOKEN: Final = responses.to_error(
+    "UnauthorizedError",
+    "The request carries no token, or none that this master knows. On its machine master.json in "
+    "the home directory has one; elsewhere `quintain login` takes what `quintain master token "
+    "--user` writes here. `quintain ui` signs a browser in.",
+    responses.UNAUTHORIZED,
+    {"WWW-Authenticate": "Bearer"},
+)
+
+
+def _forbid(message: str) -> types.ASGIApp:
+    return responses.to_error("UnauthorizedError", message, responses.FORBIDDEN)
+
+
+_NO_USER: Final = _forbid(
+    "A user's token is none of an agent: it opens far more than a machine needs. "
+    "`quintain master token --agent` prints that of agents."
+)
+
+
+def read_token(scope: types.Scope) -> str | None:
+    """Returns the token of a request (HTTP), or None if it names none, not even a wrong one.
+
+    Of several ones, none counts: others on the way may take another one for the right one.
+    """
+    given = [value for name, value in scope["headers"] if name == b"authorization"]
+    text = given[0].decode("latin-1") if len(given) == 1 else ""
+    token = text[len(_SCHEME) :] if text[: len(_SCHEME)].lower() == _SCHEME else ""
+    return token if given else None

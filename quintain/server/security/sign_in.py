@@ -1,0 +1,168 @@
+"""How the user of a browser shows who they are: links that are good once, and what they open.
+
+A link holds a code, which the browser hands in for a cookie; see `sessions`.
+"""
+
+import contextlib
+import hashlib
+import math
+import secrets
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator
+from typing import Final
+
+from starlette import datastructures, types
+
+from quintain.server.security import sessions as sessions_lib
+from quintain.web import peer_users
+
+CODE_SECS: Final = 600.0
+"""How long a code is good, unless its link stays in sight."""
+
+MAX_CODES: Final = 32
+"""Most codes of each kind that wait to be used; a new one takes the place of the oldest."""
+
+_LINGER_SECS: Final = 10.0
+
+
+class Codes:
+    """Codes that are good once. Only their digests are kept."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        """Starts with none.
+
+        Args:
+            now: Returns seconds, of a clock that never goes back.
+        """
+        self._now = now
+        self._deadlines: dict[bytes, float] = {}
+        self._lock = threading.Lock()
+
+    def build(self, *, stays: bool = False) -> str:
+        """Returns a new code.
+
+        Args:
+            stays: Whether it is good until it is used, however long that takes.
+        """
+        code = secrets.token_urlsafe(24)
+        with self._lock:
+            self._deadlines = {
+                digest: end for digest, end in self._deadlines.items() if end > self._now()
+            }
+            alike = [digest for digest, end in self._deadlines.items() if stays == math.isinf(end)]
+            for digest in alike[: max(len(alike) - MAX_CODES + 1, 0)]:
+                del self._deadlines[digest]
+            self._deadlines[_digest(code)] = math.inf if stays else self._now() + CODE_SECS
+        return code
+
+    def use(self, code: str) -> bool:
+        """Returns whether a code is good, which it is no more afterwards."""
+        given = _digest(code)
+        with self._lock:
+            for digest in list(self._deadlines):
+                if secrets.compare_digest(digest, given):
+                    return self._deadlines.pop(digest) > self._now()
+        return False
+
+
+class SignIn:
+    """Links to the page, and the sessions of browsers that have opened one."""
+
+    def __init__(
+        self,
+        url: str,
+        sessions: sessions_lib.Sessions,
+        *,
+        hosts: Collection[str] = (),
+        own_hosts: Collection[str] = (),
+    ) -> None:
+        """Stores its parts.
+
+        Args:
+            url: Address of the master.
+            sessions: Knows cookies.
+            hosts: Names of proxies under which browsers ask; see `request_checks.parse_host`.
+            own_hosts: Names under which the master itself is reached from other machines.
+        """
+        self._url = url
+        self._own_hosts = frozenset(own_hosts)
+        self.hosts = frozenset(hosts)
+        self.codes = Codes()
+        self.sessions = sessions
+        self._num_open = 0
+        self._last_secs = -math.inf
+
+    def build_link(self, *, stays: bool = False) -> str:
+        """Returns a link that opens the page once.
+
+        Args:
+            stays: Whether it is good until it is used, for links that stay in sight.
+        """
+        return f"{self._url}/{self.sessions.page_path}/sign-in?code={self.codes.build(stays=stays)}"
+
+    def find_session(self, scope: types.Scope) -> str | None:
+        """Returns the name of the session whose cookie a request carries, or None.
+
+        Others may have set cookies of the same name; they don't hide a good one.
+        """
+        name = self.sessions.cookie_name
+        for header, value in scope["headers"]:
+            if header == b"cookie":
+                for part in value.decode("latin-1").split(";"):
+                    key, _, cookie = part.strip().partition("=")
+                    found = self.sessions.find(cookie) if key == name else None
+                    if found is not None:
+                        return found
+        return None
+
+    def is_other_user(self, scope: types.Scope) -> bool:
+        """Returns whether a request is of another user of this machine, as far as can be told.
+
+        A proxy may belong to anybody.
+        """
+        client, server = scope.get("client"), scope.get("server")
+        if not client or not server or server[1] is None or _read(scope, "host") in self.hosts:
+            return False
+        return peer_users.is_other_user(client, server)
+
+    @property
+    def all_hosts(self) -> frozenset[str]:
+        """All names besides those that every machine has for itself."""
+        return self.hosts | self._own_hosts
+
+    @property
+    def is_for_one_user(self) -> bool:
+        """Whether links are of no use to other users of the machine, so that they may see them."""
+        return not self.all_hosts and peer_users.can_tell()
+
+    @contextlib.contextmanager
+    def answering(self) -> Iterator[None]:
+        """Notes that the page is asking for something."""
+        self._num_open += 1
+        try:
+            yield
+        finally:
+            self._num_open -= 1
+            self._last_secs = time.monotonic()
+
+    @property
+    def is_page_open(self) -> bool:
+        """Whether somebody has the page open, as far as can be told."""
+        return self._num_open > 0 or time.monotonic() - self._last_secs < _LINGER_SECS
+
+
+def is_same_site(scope: types.Scope) -> bool:
+    """Returns whether a browser says that a request is the user's own, or one of our own page.
+
+    Old browsers, and programs, say nothing.
+    """
+    return _read(scope, "sec-fetch-site") in ("", "same-origin", "none")
+
+
+def _read(scope: types.Scope, name: str) -> str:
+    return datastructures.Headers(scope=scope).get(name, "").lower()
+
+
+def _digest(code: str) -> bytes:
+    return hashlib.sha256(code.encode("utf-8", "replace")).digest()

@@ -1,0 +1,277 @@
+"""What a server needs of a model: texts or other instances in, plain data out."""
+
+import dataclasses
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from quintain import errors
+from quintain.serving import classifier as classifier_lib
+from quintain.serving import exporter, instances, servable, signature_model, text_tensors
+from quintain.serving import translator as translator_lib
+
+MAX_TEXT_BYTES: Final = 100_000
+"""Longest text of a model that does not set a limit of its own."""
+
+_BYTES_PER_TOKEN: Final = 64
+"""More than any token of a vocabulary has."""
+
+_CHECKED_BYTES: Final = 2**18
+"""Texts that are cut into tokens at the same time only to count these. Cutting takes 250 times the
+memory of the text."""
+
+Texts = Sequence[Any]
+"""Strings, or lists of strings of a model of several text fields."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ServedModel:
+    """A model, ready to answer."""
+
+    kind: str
+    """What it does; see `ExportModule.kind`."""
+
+    run: Callable[[Sequence[Any]], list[Any]]
+    """Answers what `check` returned, each by plain data."""
+
+    check: Callable[[Sequence[Any]], Sequence[Any]]
+    """Returns instances as `run` takes them. Raises a `DataError` that says which can't be, counted
+    from 1, and why."""
+
+    example: Any
+    """An instance."""
+
+    path: str = "/predict"
+    """Where the server answers, besides the path of TensorFlow Serving."""
+
+    field: str = "texts"
+    """What a request to `path` calls its instances."""
+
+    result: str = "predictions"
+    """What an answer calls its results."""
+
+    schema: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """JSON Schema of an instance."""
+
+    details: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """What the server says of it."""
+
+    join: Callable[[Sequence[Any], Callable[[], bool]], list[Any]] | None = None
+    """Like `run`, where several threads may call it, whose instances then share the work, so that
+    nothing has to be gathered in batches. It is also given whether somebody waits for the answers
+    still, and gives them up where nobody does. None where threads share nothing."""
+
+    def warm_up(self) -> None:
+        """Answers something, so that the first request does not wait for the graph."""
+        self.run(self.check([self.example]))
+
+
+def load(
+    model_dir: str,
+    *,
+    checkpoint: str | None = None,
+    batch_size: int = translator_lib.BATCH_SIZE,
+    **options: Any,
+) -> ServedModel:
+    """Loads a run, or an export.
+
+    Args:
+        model_dir: Directory of a run, or of an export; or a Keras model, see `servable.load`.
+        checkpoint: Checkpoint of a run. None takes the newest.
+        batch_size: Most instances that the model is given at the same time.
+        **options: Options of the task's `build_export_module`. An export, which has its own, takes
+            those that change how it is asked.
+
+    Raises:
+        CheckpointError: If there is no checkpoint, or it does not fit.
+        ConfigError: If the directory holds something else, or options that do not apply are given.
+    """
+    found: servable.Servable | None = None
+    if exporter.is_export(model_dir):
+        exporter.refuse_checkpoint(checkpoint)
+        kind = exporter.find_kind(model_dir)
+    else:
+        found = servable.load(model_dir, checkpoint=checkpoint, options=options)
+        kind = found.module.kind
+    if kind in _LOADERS:
+        return _LOADERS[kind](model_dir, found, batch_size, options)
+    if found is None and options:
+        raise errors.ConfigError(
+            f"{', '.join(options)}: an export of the kind {kind!r} takes no options; export the "
+            "run anew with them."
+        )
+    model = (
+        signature_model.SignatureModel.load(model_dir)
+        if found is None
+        else signature_model.SignatureModel.from_module(found.module)
+    )
+    return _serve_signature(model, kind, batch_size)
+
+
+def _serve_translator(
+    model_dir: str, found: servable.Servable | None, batch_size: int, options: dict[str, Any]
+) -> ServedModel:
+    if found is None:
+        translator = translator_lib.Translator.load(model_dir)
+    else:
+        task: Any = found.task
+        translator = translator_lib.Translator(
+            found.module.model, task.tokenizer, task.target_tokenizer, kernels=found.kernels
+        )
+    decoding = dict(options)
+    most = translator.choose_max_source_length(decoding.pop("max_source_length", None))
+    settings = translator.choose_options(**decoding)
+    max_bytes = max(MAX_TEXT_BYTES, most * _BYTES_PER_TOKEN)
+
+    def check(texts: Texts) -> Texts:
+        check_texts(texts, 1, max_bytes)
+        number = 0
+        for part in _split(texts):
+            for count in translator.count_tokens(part):
+                number += 1
+                if count > most:
+                    raise errors.DataError(
+                        f"text {number}: has {count:,} tokens, expected at most {most:,}."
+                    )
+        return texts
+
+    def join(texts: Texts, is_wanted: Callable[[], bool]) -> list[dict[str, Any]]:
+        found = translator.translate_with_scores(
+            texts,
+            batch_size=batch_size,
+            max_source_length=most,
+            is_wanted=is_wanted,
+            **decoding,
+        )
+        return [_describe_translations(ways) for ways in found]
+
+    return ServedModel(
+        "translation",
+        lambda texts: join(texts, lambda: True),
+        check,
+        example="some text",
+        path="/translate",
+        result="translations",
+        schema={"type": "string"},
+        details={"num_fields": 1},
+        join=join if translator.is_native(settings) else None,
+    )
+
+
+def check_texts(texts: Texts, num_fields: int, most: int) -> None:
+    """Refuses what is no text, or too long for certain, before it costs the time to cut it.
+
+    Args:
+        texts: Instances.
+        num_fields: Texts of an instance.
+        most: Bytes of a text.
+
+    Raises:
+        DataError: If an instance can't be answered; it says which, counted from 1.
+    """
+    for number, text in enumerate(texts, start=1):
+        fields = [text] if isinstance(text, str) else text
+        is_text = isinstance(fields, list) and all(isinstance(one, str) for one in fields)
+        is_row = isinstance(text, list)
+        if not is_text or len(fields) != num_fields or is_row != (num_fields > 1):
+            expected = "a string" if num_fields == 1 else f"a list of {num_fields} strings"
+            shown = json.dumps(text)[:80]
+            raise errors.DataError(f"text {number}: got {shown}, expected {expected}.")
+        if not text_tensors.is_valid(text):
+            raise errors.DataError(f"text {number}: is not valid Unicode.")
+        for field in fields:
+            # A character has at most four bytes.
+            if len(field) * 4 > most and (count := len(field.encode())) > most:
+                raise errors.DataError(
+                    f"text {number}: has {count:,} bytes, expected at most {most:,}."
+                )
+
+
+def _split(texts: Texts) -> Iterator[Texts]:
+    """Yields texts in their order, a few at a time where they are long."""
+    start, size = 0, 0
+    for place, text in enumerate(texts):
+        size += len(text)
+        if size >= _CHECKED_BYTES:
+            yield texts[start : place + 1]
+            start, size = place + 1, 0
+    yield texts[start:]
+
+
+def _describe_translations(ways: Sequence[translator_lib.Translation]) -> dict[str, Any]:
+    described = [{"text": way.text, "score": _to_json(way.score)} for way in ways]
+    alternatives = {"alternatives": described[1:]} if len(described) > 1 else {}
+    return {**described[0], **alternatives}
+
+
+def _to_json(score: float) -> float | None:
+    """Returns a number that JSON has; None for the others, as where no translation was found."""
+    return score if math.isfinite(score) else None
+
+
+def _serve_classifier(
+    model_dir: str, found: servable.Servable | None, batch_size: int, options: dict[str, Any]
+) -> ServedModel:
+    if options:
+        raise errors.ConfigError(
+            f"{', '.join(options)}: {model_dir!r} predicts sentences, which takes no options."
+        )
+    classifier = (
+        classifier_lib.Classifier.load(model_dir)
+        if found is None
+        else classifier_lib.Classifier.from_module(found.module)
+    )
+    num_fields = classifier.num_fields
+
+    def check(texts: Texts) -> Texts:
+        check_texts(texts, num_fields, MAX_TEXT_BYTES)
+        return texts
+
+    def run(texts: Texts) -> list[dict[str, Any]]:
+        found = classifier.classify(texts, batch_size=batch_size)
+        return [_describe_prediction(one) for one in found]
+
+    text = {"type": "string"}
+    row = {"type": "array", "items": text, "minItems": num_fields, "maxItems": num_fields}
+    return ServedModel(
+        "sentence_prediction",
+        run,
+        check,
+        example="some text" if num_fields == 1 else ["some text"] * num_fields,
+        schema=text if num_fields == 1 else row,
+        details={"num_fields": num_fields},
+    )
+
+
+def _describe_prediction(found: classifier_lib.Prediction) -> dict[str, Any]:
+    score = _to_json(found.score)
+    if found.label is None:
+        return {"score": score}
+    probabilities = {name: _to_json(value) for name, value in found.probabilities.items()}
+    return {"label": found.label, "score": score, "probabilities": probabilities}
+
+
+def _serve_signature(
+    model: signature_model.SignatureModel, kind: str, batch_size: int
+) -> ServedModel:
+    names = list(model.outputs)
+
+    def run(examples: Sequence[Any]) -> list[Any]:
+        found = model.run(examples, batch_size)
+        # One output goes without its name, as TensorFlow Serving has it.
+        return [one[names[0]] for one in found] if len(names) == 1 else list(found)
+
+    return ServedModel(
+        kind,
+        run,
+        model.check,
+        example=instances.build_example(model.inputs),
+        field="instances",
+        schema=instances.build_schema(model.inputs),
+        details=model.describe(),
+    )
+
+
+_LOADERS: Final = {"translation": _serve_translator, "sentence_prediction": _serve_classifier}
+"""Kinds that are asked in words of their own."""

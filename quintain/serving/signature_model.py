@@ -1,0 +1,166 @@
+"""Any model, asked through its default signature: instances in, outputs by name."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import tensorflow as tf
+
+from quintain import errors
+from quintain.core import export_base
+from quintain.serving import exporter, instances, servable
+
+BATCH_SIZE: Final = 64
+"""Instances that the model is given at a time unless the caller says otherwise."""
+
+_DEFAULT: Final = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
+
+
+class SignatureModel:
+    """A model of whatever kind, known by the types of its inputs and outputs.
+
+    Example:
+        model = SignatureModel.load("runs/mine")
+        model.predict([{"pixels": [0.0, 0.5]}])[0]["outputs"]
+    """
+
+    def __init__(self, function: Any, owner: Any = None) -> None:
+        """Stores the function.
+
+        Args:
+            function: A concrete function of named tensors that returns a mapping.
+            owner: What has to live as long as the function.
+
+        Raises:
+            ConfigError: If an input or an output has no dimension for the batch.
+        """
+        self._function = function
+        self._owner = owner
+        self.inputs: dict[str, tf.TensorSpec] = dict(function.structured_input_signature[1])
+        """What it takes, by name; the first dimension is that of the batch."""
+        self.outputs: dict[str, tf.TensorSpec] = {
+            name: tf.TensorSpec(part.shape, part.dtype)
+            for name, part in function.structured_outputs.items()
+        }
+        """What it gives, likewise."""
+        for name, spec in {**self.inputs, **self.outputs}.items():
+            if spec.shape.rank == 0 or (spec.shape.rank and spec.shape[0] is not None):
+                raise errors.ConfigError(
+                    f"{name}: the signature has the shape {spec.shape}, expected a first dimension "
+                    "of any size, for the examples of a batch."
+                )
+
+    @classmethod
+    def load(cls, model_dir: str, *, checkpoint: str | None = None) -> "SignatureModel":
+        """Returns the model of a run, of an export or of any SavedModel, or of a Keras file.
+
+        Raises:
+            CheckpointError: If there is no checkpoint, or it does not fit.
+            ConfigError: If the model has no default signature with a batch.
+        """
+        if not exporter.is_export(model_dir):
+            return cls.from_module(servable.load(model_dir, checkpoint=checkpoint).module)
+        exporter.refuse_checkpoint(checkpoint)
+        loaded = exporter.load_saved_model(model_dir)
+        if _DEFAULT not in loaded.signatures:
+            raise errors.ConfigError(
+                f"model_dir: got {model_dir!r}, a SavedModel without the signature {_DEFAULT!r}; "
+                f"it has {', '.join(loaded.signatures) or 'none'}."
+            )
+        return cls(loaded.signatures[_DEFAULT], loaded)
+
+    @classmethod
+    def from_module(cls, module: export_base.ExportModule) -> "SignatureModel":
+        """Returns the model of an export module, which needs no file.
+
+        Raises:
+            ConfigError: If it has no default signature with a batch.
+        """
+        keys = {name: key for name, key in module.function_keys.items() if key == _DEFAULT}
+        if not keys:
+            raise errors.ConfigError(
+                f"{type(module).__name__}.function_keys: got {dict(module.function_keys)!r}, "
+                f"expected a function for the signature {_DEFAULT!r}."
+            )
+        signatures = module.get_inference_signatures(keys)
+        # A concrete function as an export has it: all inputs by name.
+        function = signatures[_DEFAULT]
+        if isinstance(function, tf.types.experimental.PolymorphicFunction):
+            function = function.get_concrete_function()
+        positional, named = function.structured_input_signature
+        if not positional:
+            return cls(function, module)
+        specs = {_get_name(spec): spec for spec in tf.nest.flatten([positional, named])}
+
+        @tf.function
+        def serve(**inputs: tf.Tensor) -> Any:
+            return function(*(inputs[name] for name in specs))
+
+        return cls(serve.get_concrete_function(**specs), [module, serve])
+
+    def parse(self, instance: Any) -> instances.Arrays:
+        """Returns an instance as `run` takes it.
+
+        Raises:
+            DataError: Naming the input that does not fit.
+        """
+        return instances.parse(instance, self.inputs)
+
+    def predict(self, given: Sequence[Any], batch_size: int = BATCH_SIZE) -> list[dict[str, Any]]:
+        """Returns the outputs of instances, as plain data by name.
+
+        Raises:
+            DataError: If an instance does not fit; it says which, counted from 1.
+        """
+        return self.run(self.check(given), batch_size)
+
+    def check(self, given: Sequence[Any]) -> list[instances.Arrays]:
+        """Returns instances as `run` takes them.
+
+        Raises:
+            DataError: If one does not fit; it says which, counted from 1.
+        """
+        examples = []
+        for number, instance in enumerate(given, start=1):
+            try:
+                examples.append(self.parse(instance))
+            except errors.DataError as error:
+                raise errors.DataError(f"instance {number}: {error}") from error
+        return examples
+
+    def run(
+        self, examples: Sequence[instances.Arrays], batch_size: int = BATCH_SIZE
+    ) -> list[dict[str, Any]]:
+        """Returns the outputs of examples, as plain data by name.
+
+        Examples of the same shapes go together.
+        """
+        groups: dict[Any, list[int]] = {}
+        for place, example in enumerate(examples):
+            groups.setdefault(tuple(part.shape for part in example.values()), []).append(place)
+        found: dict[int, dict[str, Any]] = {}
+        for places in groups.values():
+            for start in range(0, len(places), batch_size):
+                chosen = places[start : start + batch_size]
+                outputs = self._call(instances.stack([examples[place] for place in chosen]))
+                for row, place in enumerate(chosen):
+                    found[place] = {
+                        name: instances.to_plain(np.asarray(values[row]))
+                        for name, values in outputs.items()
+                    }
+        return [found[place] for place in range(len(examples))]
+
+    def describe(self) -> dict[str, Any]:
+        """Returns type and shape of all inputs and outputs, without the batch."""
+        return {
+            "inputs": instances.describe(self.inputs),
+            "outputs": instances.describe(self.outputs),
+        }
+
+    def _call(self, batch: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        inputs = {name: tf.constant(batch[name], spec.dtype) for name, spec in self.inputs.items()}
+        return {name: value.numpy() for name, value in self._function(**inputs).items()}
+
+
+def _get_name(spec: tf.TensorSpec) -> str:
+    return spec.name or "inputs"

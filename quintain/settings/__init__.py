@@ -1,0 +1,1 @@
+"""Typed configs of a training: experiment, task, trainer, data, runtime."""

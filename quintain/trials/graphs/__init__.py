@@ -1,0 +1,1 @@
+"""Trials of TensorFlow graphs and estimators."""

@@ -1,0 +1,130 @@
+"""The variables of which the state of a Keras trial consists, wherever they are held."""
+
+import logging
+import pathlib
+from collections.abc import Iterable
+from typing import Any, Final
+
+import keras
+import tensorflow as tf
+from keras.src.random import seed_generator
+
+from quintain.checkpoints import checkpoint_state, task_state
+from quintain.trials.keras import keras_steps, keras_variables, unsaved_state
+
+_FILE: Final = "variables"
+_RANDOM: Final = "random"
+_CALLBACKS: Final = "callbacks"
+
+logger = logging.getLogger(__name__)
+
+
+class KerasState:
+    """What Keras knows of a model, and what else model, trial and callbacks hold."""
+
+    def __init__(
+        self, model: keras.Model, trial: Any, callbacks: Iterable[keras.callbacks.Callback]
+    ) -> None:
+        """Stores where to look.
+
+        Args:
+            model: The compiled model.
+            trial: The user's trial.
+            callbacks: Its callbacks.
+        """
+        self._model = model
+        self._trial = trial
+        self._callbacks = list(callbacks)
+        self._values: dict[str, list[tf.Variable]] = {}
+        self._step: Any = None
+        self._has_warned = False
+
+    @property
+    def is_found(self) -> bool:
+        """Whether `find` was called."""
+        return bool(self._values)
+
+    @property
+    def random(self) -> list[tf.Variable]:
+        """Random states that are not the model's."""
+        return self._values[_RANDOM]
+
+    def find(self, steps: keras_steps.Steps) -> None:
+        """Finds all variables, once they exist: in every process the same, in the same order.
+
+        Args:
+            steps: The steps of the model, traced.
+
+        Raises:
+            TrialError: If a training step changes what is not among them.
+        """
+        self._step = steps.step
+        self._values = self._list_values()
+        owner = f"{type(self._model).__name__}.train_step"
+        unsaved_state.refuse(steps.graph, [*self._list_all(), *self._list_restarted()], owner)
+
+    def measure(self) -> int:
+        """Returns the bytes of all values."""
+        return keras_variables.measure(self._list_all())
+
+    def write(self, folder: pathlib.Path) -> None:
+        """Writes all values; warns once of variables that were made after they were found."""
+        saved = set(map(id, self._list_all()))
+        found = [variable for part in self._list_values().values() for variable in part]
+        late = [variable.name for variable in found if id(variable) not in saved]
+        if late and not self._has_warned:
+            self._has_warned = True
+            logger.warning(
+                "The checkpoint lacks %d variables that were made after training began, such as "
+                "%s. Make them in build_model(), or in __init__ of what holds them.",
+                len(late),
+                late[0],
+            )
+        keras_variables.write(str(folder / _FILE), self._values)
+
+    def read(self, folder: pathlib.Path, *, is_warm_start: bool) -> None:
+        """Assigns the values that `write` wrote.
+
+        Args:
+            folder: Where they are.
+            is_warm_start: Whether they are another trial's: then learning rates, which are
+                hyperparameters, random states and what callbacks hold are left as they are.
+
+        Raises:
+            CheckpointError: If they are not those of this model.
+        """
+        path = str(folder / _FILE)
+        if not is_warm_start:
+            keras_variables.read(path, self._values)
+            return
+        own = (_RANDOM, _CALLBACKS)
+        taken = {name: part for name, part in self._values.items() if name not in own}
+        with keras_variables.keeping_rates(self._list_all()):
+            keras_variables.read(path, taken)
+
+    def _list_all(self) -> list[tf.Variable]:
+        return [variable for part in self._values.values() for variable in part]
+
+    def _list_restarted(self) -> list[Any]:
+        """Returns the variables of metrics, which begin anew with each step."""
+        return [variable for metric in self._model.metrics for variable in metric.variables]
+
+    def _list_values(self) -> dict[str, list[tf.Variable]]:
+        model = self._model
+        known = [
+            *model.variables,
+            *(generator.state for generator in checkpoint_state.seed_generators(model)),
+            *model.optimizer.variables,
+            *self._list_restarted(),
+        ]
+        held, drawing = task_state.find({"model": model, "trial": self._trial}, known)
+        known += [*held.values(), *drawing.values()]
+        called, also_drawing = task_state.find({"": self._callbacks}, known)
+        others = [self._step, seed_generator.global_seed_generator().state]
+        return {
+            "model": keras_variables.unwrap(model.variables),
+            "optimizer": keras_variables.unwrap(model.optimizer.variables),
+            "attributes": keras_variables.unwrap(held.values()),
+            _CALLBACKS: keras_variables.unwrap(called.values()),
+            _RANDOM: keras_variables.unwrap([*others, *drawing.values(), *also_drawing.values()]),
+        }

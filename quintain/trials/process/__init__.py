@@ -1,0 +1,1 @@
+"""Process of one trial: worker, workloads, checkpoint transfer."""

@@ -1,0 +1,346 @@
+"""The loop that every trial's process runs: train, validate, checkpoint, terminate."""
+
+import contextlib
+import dataclasses
+import gc
+import importlib
+import logging
+import pathlib
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from quintain import errors
+from quintain.files import changing_files, durable_files
+from quintain.process import user_errors
+from quintain.records.rows import exit_codes, trial, workload
+from quintain.storage import retries
+from quintain.trials import base_trial, random_state, trial_context, workload_metrics
+from quintain.trials.process import (
+    batch_profile,
+    rank_parts,
+    room_together,
+    trial_checkpoint,
+    trial_loader,
+    uploads_beside,
+    workload_source,
+)
+
+logger = logging.getLogger(__name__)
+
+
+def run(source: workload_source.WorkloadSource) -> int:
+    """Runs a trial until it is told to terminate, or ends by itself.
+
+    Errors of the user's code are printed to the standard error with the frames of the user's own
+    files, and reported to the source.
+
+    Args:
+        source: Gives the trial and its workloads.
+
+    Returns:
+        The exit code of the process; see `records.exit_codes.ExitCode`.
+
+    Raises:
+        GoneError: If the source does not want this run any more.
+    """
+    spec = source.start()
+    controller: base_trial.TrialController | None = None
+    try:
+        spec = _find_whole(source, spec)
+        with contextlib.ExitStack() as stack:
+            controller = build_controller(spec, stack)
+            stack.callback(controller.close)
+            if spec.peers:
+                source = _join(source, spec, controller)
+            with controller.naming_files():
+                _Loop(spec, controller, source).run()
+    except errors.GoneError:
+        raise
+    except base_trial.InvalidHP as error:
+        message = f"The hyperparameters are not valid: {error}"
+        _print(message)
+        source.report_exit(workload.ExitedReason.INVALID_HP, message)
+        return exit_codes.ExitCode.INVALID_HPARAMS
+    except (errors.TrialError, errors.ConfigError) as error:
+        _print(str(error))
+        source.report_exit(workload.ExitedReason.UNUSABLE, str(error))
+        return exit_codes.ExitCode.UNUSABLE
+    except MemoryError:
+        message = "There was no memory left."
+        _print(message)
+        source.report_exit(workload.ExitedReason.ERRORED, message)
+        return exit_codes.ExitCode.OUT_OF_MEMORY
+    except SystemExit as error:
+        message = f"The trial's code called sys.exit({error.code!r})."
+        _print(message)
+        source.report_exit(_find_reason(error, controller), message)
+        return exit_codes.ExitCode.ERROR
+    except Exception as error:  # noqa: BLE001 - whatever users' code raises ends here
+        if retries.is_about_room(error) or durable_files.is_lost(error):
+            why = describe_error(error, pathlib.Path(spec.model_dir))
+            _print(f"{exit_codes.DISK_FAILS}{why}")
+            return exit_codes.ExitCode.NO_ROOM
+        if spec.peers and _import_gang().is_lost(error):
+            _print(f"Another process of this trial can't be reached any more: {error}")
+            _import_gang().await_cause()
+            return exit_codes.ExitCode.LOST_MEMBER
+        message = describe_error(error, pathlib.Path(spec.model_dir).resolve())
+        _print(message)
+        source.report_exit(_find_reason(error, controller), message)
+        return exit_codes.ExitCode.ERROR
+    return exit_codes.ExitCode.DONE
+
+
+def _find_reason(
+    error: BaseException, controller: base_trial.TrialController | None
+) -> workload.ExitedReason:
+    """Returns whether an error came before the first batch and may be a mistake in the code."""
+    has_trained = controller is not None and controller.context.has_trained
+    # By name, as not every trial imports TensorFlow.
+    is_circumstance = type(error).__name__ == "ResourceExhaustedError" or isinstance(
+        error, errors.TrainingDivergedError | errors.ClusterError | errors.CheckpointError
+    )
+    if has_trained or is_circumstance:
+        return workload.ExitedReason.ERRORED
+    return workload.ExitedReason.ERRORED_AT_START
+
+
+def _find_whole(source: workload_source.WorkloadSource, spec: trial.TrialSpec) -> trial.TrialSpec:
+    """Returns a trial with the newest checkpoint that is whole, if it goes on from one.
+
+    Raises:
+        TrialError: If none is whole: starting the trial again is no use.
+        CheckpointError: If the storage can't be read.
+    """
+    while spec.checkpoint:
+        try:
+            directory = source.fetch_checkpoint(spec)
+        except errors.DamagedCheckpointError as error:
+            damage = error.damage
+        else:
+            return dataclasses.replace(spec, latest_checkpoint=str(directory))
+        _print(f"Checkpoint {spec.checkpoint} is damaged: {damage}.")
+        try:
+            spec = source.report_damage(spec.checkpoint, damage)
+        except errors.CheckpointError as error:
+            raise errors.TrialError(str(error)) from error
+    return spec
+
+
+def _import_gang() -> Any:
+    """Returns the module for trials of several processes, which needs TensorFlow."""
+    return importlib.import_module("quintain.trials.process.gang")
+
+
+def _join(
+    source: workload_source.WorkloadSource,
+    spec: trial.TrialSpec,
+    controller: base_trial.TrialController,
+) -> workload_source.WorkloadSource:
+    """Returns what gives the processes of a trial their common work."""
+    joined = _import_gang().GangSource(source, controller.context.distributed)
+    joined.agree(spec)
+    return joined
+
+
+def build_controller(
+    spec: trial.TrialSpec, stack: contextlib.ExitStack
+) -> base_trial.TrialController:
+    """Seeds the random numbers, loads the user's code and makes what drives it.
+
+    Args:
+        spec: The trial.
+        stack: Gets what has to be left at the end.
+
+    Raises:
+        TrialError: If there is no trial, or it can't be used.
+    """
+    context = trial_context.TrialContext(spec)
+    is_registered = (spec.entrypoint or "").startswith(trial_loader.EXPERIMENT_PREFIX)
+    if spec.peers:
+        gang = _import_gang()
+        gang.configure(spec)
+        if not is_registered:  # Those build it themselves, as their settings say.
+            stack.enter_context(gang.strategy_scope(context))
+    random_state.set_seed(spec.seed)
+    # Code may ask for hyperparameters while it is imported.
+    trial_context.set_current_context(context)
+    loaded = trial_loader.load_trial(
+        spec.model_dir, spec.entrypoint, experiment_config=spec.experiment_config
+    )
+    if spec.peers and loaded.controller_module not in trial_loader.GANG_MODULES:
+        text = trial_loader.refuse_processes(loaded, len(spec.peers))
+        raise errors.TrialError(f"resources.processes_per_trial: {text}")
+    context.functions.update(loaded.functions)
+    trial_context.download_data(context)
+    # Modules stay: looking for garbage among them takes longer than tracing a small model.
+    gc.freeze()
+    # Again: loading the code may have drawn random numbers, in an order that depends on its files.
+    random_state.set_seed(spec.seed)
+    factory: Callable[..., base_trial.TrialController] = importlib.import_module(
+        loaded.controller_module
+    ).build_controller
+    return factory(loaded.trial_class, context)
+
+
+class _Loop:
+    """Does one workload after the other."""
+
+    def __init__(
+        self,
+        spec: trial.TrialSpec,
+        controller: base_trial.TrialController,
+        source: workload_source.WorkloadSource,
+    ) -> None:
+        self._spec = spec
+        self._controller = controller
+        self._source = source
+        self._searched = str((spec.experiment_config.get("searcher") or {}).get("metric") or "")
+        self._profile = batch_profile.BatchProfile(controller.context)
+        self._total_batches = 0
+        self._saved_bytes = 0
+        self._beside = uploads_beside.UploadsBeside(source, self._perform)
+        self._staged: uploads_beside.Upload | None = None
+
+    def run(self) -> None:
+        """Does workloads until one says to terminate."""
+        if self._spec.latest_checkpoint:
+            self._total_batches = trial_checkpoint.restore(self._controller, self._spec)
+            if self._controller.context.distributed.size > 1:  # Others need not know.
+                directory = pathlib.Path(self._spec.latest_checkpoint)
+                self._saved_bytes = changing_files.measure_all(directory)
+            self._controller.context.has_trained = self._total_batches > 0
+            self._controller.context.initial_batch = self._total_batches
+        elif self._searched:
+            self._require_searched_metric()
+        with contextlib.closing(self._beside):
+            task = self._source.next_workload()
+            while task.kind is not workload.WorkloadKind.TERMINATE:
+                result = self._beside.take(task) or self._perform(task)
+                task = self._report(result)
+        start = time.time()
+        self._source.report(workload.WorkloadResult(task, start, start))
+
+    def _perform(self, task: workload.Workload) -> workload.WorkloadResult:
+        """Does a workload; one that saves may leave the upload to `_report`."""
+        start, start_secs = time.time(), time.monotonic()
+        asked = dataclasses.replace(task, following=())
+        result = workload.WorkloadResult(asked, start, start, **self._do(task))
+        context = self._controller.context
+        if any(context.distributed.allgather(context.get_stop_requested())):
+            result = dataclasses.replace(result, exited_reason=workload.ExitedReason.USER_CANCELED)
+        # What it took counts for forecasts, and must not change if the clock is set meanwhile.
+        return dataclasses.replace(result, end_time=start + time.monotonic() - start_secs)
+
+    def _report(self, result: workload.WorkloadResult) -> workload.Workload:
+        """Tells what came out, and returns what is next."""
+        staged, self._staged = self._staged, None
+        if staged is not None:
+            return self._beside.upload(result, staged)
+        self._source.report(result)
+        return self._source.next_workload()
+
+    def _require_searched_metric(self) -> None:
+        measured = self._controller.list_validation_metrics()
+        if measured is not None:
+            aliases = self._controller.metric_aliases
+            workload_metrics.require_searched(self._searched, measured, aliases)
+
+    def _do(self, task: workload.Workload) -> dict[str, Any]:
+        if task.total_batches != self._total_batches:
+            # The master's database is an older copy, say: another process takes up what it knows.
+            raise errors.GoneError(
+                f"Workload {task.number} ({task.kind}) is for {task.total_batches} batches, but "
+                f"this process has trained on {self._total_batches}."
+            )
+        match task.kind:
+            case workload.WorkloadKind.TRAIN:
+                return self._train(task)
+            case workload.WorkloadKind.VALIDATE:
+                return self._validate()
+            case _ if self._spec.rank:
+                self._await_room(self._open_scratch)
+                self._saved_bytes = rank_parts.send(self._controller, self._spec)
+                return {}
+            case _:
+                return {"checkpoint": self._save(task)}
+
+    def _await_room(self, open_place: Callable[[], pathlib.Path]) -> None:
+        distributed = self._controller.context.distributed
+        if distributed.size > 1:
+            num_bytes = self._saved_bytes or self._controller.measure_state()
+            room_together.wait(distributed, open_place, num_bytes)
+
+    def _open_scratch(self) -> pathlib.Path:
+        directory = pathlib.Path(self._spec.scratch_dir)
+        directory.mkdir(parents=True, exist_ok=True)
+        return directory
+
+    def _save(self, task: workload.Workload) -> workload.StoredCheckpoint:
+        storage = self._source.open_storage(self._spec)
+        if not (storage.is_remote and task.following):
+            self._await_room(lambda: trial_checkpoint.find_place(storage))
+            saved = trial_checkpoint.save(
+                self._controller, self._spec, self._total_batches, storage
+            )
+            self._saved_bytes = sum(saved.files.values())
+            return saved
+        staged = trial_checkpoint.outlast_full_disks(
+            self._controller,
+            lambda: trial_checkpoint.stage(
+                self._controller, self._spec, self._total_batches, storage
+            ),
+        )
+        self._staged = uploads_beside.Upload(staged, storage, task.following)
+        return staged.stored
+
+    def _train(self, task: workload.Workload) -> dict[str, Any]:
+        result = self._profile.train(self._controller, task.total_batches, task.num_batches)
+        self._controller.context.has_trained = True
+        self._total_batches += task.num_batches
+        batches = [workload_metrics.to_plain(metrics) for metrics in result.batch_metrics]
+        if result.metrics is None:
+            metrics = workload_metrics.average(batches)
+        else:
+            metrics = workload_metrics.to_plain(result.metrics)
+            workload_metrics.require_loss(list(metrics))
+        return {"metrics": metrics, "batch_metrics": batches, "num_inputs": result.num_inputs}
+
+    def _validate(self) -> dict[str, Any]:
+        result = self._controller.validate()
+        metrics = workload_metrics.check_validation(
+            result.metrics, self._searched, self._controller.metric_aliases
+        )
+        return {"metrics": metrics, "num_inputs": result.num_inputs}
+
+
+def describe_error(error: BaseException, model_dir: pathlib.Path) -> str:
+    """Returns the cause of an error, the line of the user's code, and then the user's frames.
+
+    Args:
+        error: Any exception.
+        model_dir: Directory with the user's code.
+    """
+    if isinstance(error, errors.QuintainError):
+        return str(error)
+    found = user_errors.explain(error)
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if pathlib.Path(frame.filename).is_relative_to(model_dir)
+    ]
+    if not frames:
+        return "\n".join([*found.lines, *traceback.format_exception(error)]).rstrip()
+    lines = [f"{line}\n" for line in found.lines]
+    lines += ["Traceback (most recent call last, in the trial's own files):\n"]
+    lines += traceback.format_list(frames)
+    lines += traceback.format_exception_only(error)
+    return "".join(lines).rstrip()
+
+
+def _print(message: str) -> None:
+    sys.stderr.write(message + "\n")
+    sys.stderr.flush()

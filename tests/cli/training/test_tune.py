@@ -1,0 +1,27 @@
+import pytest
+
+from quintain.cli.training import tune
+
+
+@pytest.mark.parametrize(
+    ("limit", "first", "most", "expected"),
+    [(100, 8, None, 96), (7, 8, None, None), (10**9, 1, 64, 64), (50, 8, 40, 40), (9, 9, None, 9)],
+)
+def test_the_largest_size_that_fits_is_found(limit, first, most, expected):
+    tried = []
+
+    found = tune.find_largest(lambda size: tried.append(size) or size <= limit, first, most)
+
+    assert found == expected
+    assert len(set(tried)) == len(tried)
+    assert most is None or max(tried) <= most
+
+
+@pytest.mark.slow
+def test_sizes_are_tried_in_processes_of_their_own(quintain):
+    code, stdout, stderr = quintain(
+        "tune", "batch", "--experiment=bert/local", "--start=2", "--most=2", "--memory=0.000001"
+    )
+
+    assert (code, stdout) == (2, "")
+    assert "does not fit: it takes" in stderr

@@ -1,0 +1,224 @@
+"""Trials of several processes: they start together, and one that fails ends all."""
+
+import pytest
+
+from quintain import errors
+from quintain.records.rows import trial, workload
+
+SEARCH = {"name": "single", "max_length": {"batches": 12}}
+OF_FOUR = {"slots_per_trial": 4, "processes_per_trial": 4}
+
+
+@pytest.fixture
+def begin(make_master, fake_launcher, config_text):
+    def begin_gang(**fields):
+        fake_launcher.join("a", "b", num_slots=3)
+        master = make_master(num_slots=0)
+        text = config_text(SEARCH, **{"resources": OF_FOUR, "max_restarts": 3, **fields})
+        master.commands.create_experiment(text, None)
+        master.tick()
+        return master
+
+    return begin_gang
+
+
+def launches_of(launcher):
+    return sorted(launcher.alive.values(), key=lambda each: each.rank)
+
+
+def read_trial(store, trial_id=1):
+    with store.reading() as session:
+        return session.get_trial(trial_id)
+
+
+def test_all_processes_start_with_a_slot_each_on_as_few_machines_as_possible(begin, fake_launcher):
+    begin()
+
+    found = launches_of(fake_launcher)
+    assert [(each.rank, each.size, len(each.slots)) for each in found] == [
+        (rank, 4, 1) for rank in range(4)
+    ]
+    assert [each.node for each in found] == ["a", "a", "a", "b"]
+    first = found[0].launch_id
+    assert [each.launch_id for each in found] == [first, *(f"{first}.r{n}" for n in (1, 2, 3))]
+    assert {each.environment["QUINTAIN_LAUNCH_ID"] for each in found} == {first}
+    assert [each.environment["QUINTAIN_RANK"] for each in found] == ["0", "1", "2", "3"]
+    slots = [each.environment["QUINTAIN_SLOTS"] for each in found]
+    assert len(set(slots)) == 4
+
+
+def test_a_trial_waits_until_none_of_its_processes_does(begin, fake_launcher):
+    master = begin(name="gang")
+    first, *_, last = (each.launch_id for each in launches_of(fake_launcher))
+
+    def waits_for():
+        return master.status().experiments[0].waits_for
+
+    master.workers.note_wait(1, last, "b: saving a checkpoint: /c is full")
+    master.workers.note_wait(1, first, "a: saving a checkpoint: /d is full")
+    assert waits_for() == "Trial 1 waits for b: saving a checkpoint: /c is full"
+    master.workers.note_wait(1, last, "")
+    assert waits_for() == "Trial 1 waits for a: saving a checkpoint: /d is full"
+    master.workers.start_run(1, trial.ProcessIdentity(1, 1.0, last))
+    assert waits_for()
+    master.workers.note_wait(1, first, "")
+    assert not waits_for()
+
+
+def test_one_that_fails_ends_all_and_counts_once(begin, fake_launcher, store):
+    master = begin()
+    first, *_, last = (each.launch_id for each in launches_of(fake_launcher))
+
+    fake_launcher.end(last, signal=9)
+    master.tick()
+    assert len(fake_launcher.killed) == 3
+    master.tick()
+
+    assert read_trial(store).restarts == 1
+    assert len(fake_launcher.alive) == 4
+    assert first not in fake_launcher.alive
+
+
+def test_a_lost_machine_is_nobodys_fault_whatever_the_others_say(
+    begin, make_workers, fake_launcher, store
+):
+    master = begin(max_restarts=0)
+    first, *_, last = (each.launch_id for each in launches_of(fake_launcher))
+    make_workers(master).step(first)
+
+    master.workers.report_exit(1, first, workload.ExitedReason.ERRORED, "peer b is away")
+    fake_launcher.end(first, exit_code=1)
+    fake_launcher.nodes = [each for each in fake_launcher.nodes if each.name == "a"]
+    killed_by_hand = fake_launcher.alive.pop(last)
+    master.tick()
+    assert fake_launcher.alive == {}
+    assert read_trial(store).restarts == 0
+    fake_launcher.alive[last] = killed_by_hand
+    fake_launcher.end(last, reason="Machine b is gone.")
+    master.tick()
+
+    found = read_trial(store)
+    assert (found.restarts, found.state.value) == (0, "ACTIVE")
+    assert "Machine b is gone." in found.reason
+
+
+def test_one_that_can_not_be_started_takes_the_others_back(begin, fake_launcher, store):
+    fake_launcher.refused_rank = 2
+    master = begin()
+    master.tick()
+
+    assert fake_launcher.alive == {}
+    assert len(fake_launcher.killed) == 2
+    assert "could not be started" in read_trial(store).reason
+    assert read_trial(store).restarts == 0
+    assert {slot.trial_id for slot in master.status().slots} == {None}
+
+
+def test_those_that_are_told_to_end_are_waited_for(begin, fake_launcher):
+    master = begin()
+    launches = launches_of(fake_launcher)
+    first = launches[0].launch_id
+    master.workers.start_run(1, trial.ProcessIdentity(1, 1.0, first))
+    master.commands.apply(1, "pause")
+    work = master.workers.next_workload(1, first, 0.0)
+
+    for each in launches:
+        fake_launcher.end(each.launch_id, exit_code=0)
+        master.tick()
+
+    assert work.kind is workload.WorkloadKind.TERMINATE
+    assert fake_launcher.killed == []
+    assert {slot.trial_id for slot in master.status().slots} == {None}
+
+
+def test_a_restarted_master_takes_over_all_of_them_or_none(
+    begin, make_master, fake_launcher, store
+):
+    begin()
+    alive = set(fake_launcher.alive)
+    master = make_master(num_slots=0)
+    master.tick()
+    assert set(fake_launcher.alive) == alive
+
+    del fake_launcher.alive[sorted(alive)[1]]
+    master = make_master(num_slots=0)
+    master.tick()
+    master.tick()
+
+    assert fake_launcher.alive == {}
+    assert len(fake_launcher.killed) == 3
+    assert (read_trial(store).restarts, read_trial(store).state.value) == (0, "ACTIVE")
+    assert {slot.trial_id for slot in master.status().slots} == {None}
+
+
+def test_a_rank_that_there_is_not_is_turned_away(begin, fake_launcher):
+    master = begin()
+    first = launches_of(fake_launcher)[0].launch_id
+
+    with pytest.raises(errors.GoneError):
+        master.workers.start_run(1, trial.ProcessIdentity(1, 1.0, f"{first}.r4"))
+
+
+def test_trials_of_several_processes_start_again_where_others_have_reserved(
+    make_master, fake_launcher, config_text, store
+):
+    master = make_master(num_slots=2)
+    search = {"name": "random", "max_trials": 3, "max_length": {"batches": 12}}
+    pairs = {"slots_per_trial": 2, "processes_per_trial": 2}
+    text = config_text(search, resources=pairs, max_restarts=1)
+    master.commands.create_experiment(text, None)
+    master.tick()
+    first, second = launches_of(fake_launcher)
+    for number, launch in enumerate((first, second)):
+        identity = trial.ProcessIdentity(number + 1, 1.0, launch.launch_id, "mark")
+        master.workers.start_run(first.trial_id, identity)
+
+    reason = workload.ExitedReason.ERRORED
+    master.workers.report_exit(first.trial_id, first.launch_id, reason, "a mistake")
+    master.tick()
+    fake_launcher.end(second.launch_id, exit_code=1)
+    for _ in range(3):
+        master.tick()
+
+    assert read_trial(store, first.trial_id).restarts == 1
+    assert len(fake_launcher.alive) == 2
+
+
+@pytest.mark.parametrize(
+    ("entrypoint", "resources", "count"),
+    [
+        ("experiment:any", {"slots_per_trial": 3}, 3),
+        ("experiment:any", {"slots_per_trial": 3, "processes_per_trial": 1}, 1),
+        ("experiment:any", {"slots_per_trial": 1}, 1),
+        ("model_def:Trial", {"slots_per_trial": 3}, 1),
+        ("model_def:Trial", {"slots_per_trial": 3, "processes_per_trial": 3}, 3),
+    ],
+)
+def test_registered_experiments_have_as_many_processes_as_slots(
+    make_master, fake_launcher, config_text, entrypoint, resources, count
+):
+    master = make_master(num_slots=3)
+    text = config_text(SEARCH, entrypoint=entrypoint, resources=resources)
+
+    created = master.commands.create_experiment(text, None)
+    master.tick()
+
+    assert len(fake_launcher.alive) == count
+    asked = resources["slots_per_trial"]
+    expected = count if asked > 1 else None
+    assert created.config["resources"]["processes_per_trial"] == expected
+
+
+def test_processes_of_a_start_meet_by_its_token(begin, fake_launcher):
+    master = begin()
+    first, *_ = launches_of(fake_launcher)
+    peers = [trial.Peer("", "127.0.0.1", "127.0.0.1", 1 + number) for number in range(4)]
+
+    answers = [
+        master.workers.meet(first.trial_id, first.launch_id, rank, 4, peers[rank])
+        for rank in (0, 1, 2, 3, 0)
+    ]
+
+    assert answers == [None, None, None, peers, peers]
+    with pytest.raises(errors.GoneError):
+        master.workers.meet(first.trial_id, "t1-other", 0, 4, peers[0])

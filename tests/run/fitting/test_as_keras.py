@@ -1,0 +1,236 @@
+"""What `fit` measures, against what Keras' `fit` measures on the same batches in the same order."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from quintain.run.fitting import fit
+
+pytestmark = pytest.mark.slow
+
+RANDOM = np.random.RandomState(0)
+X = RANDOM.normal(size=[22, 4]).astype("float32")
+Y = X.sum(axis=1, keepdims=True)
+CLASSES = RANDOM.randint(0, 3, size=[22]).astype("int32")
+WEIGHTS = np.linspace(0.5, 3.0, 22).astype("float32")
+SEQUENCES = RANDOM.normal(size=[24, 5, 2]).astype("float32")
+
+
+def batch(*parts, size=8):
+    """Returns batches of which the last is smaller."""
+    return tf.data.Dataset.from_tensor_slices(parts).batch(size)
+
+
+def compile_dense(*layers, loss="mse", **options):
+    model = keras.Sequential([keras.Input([4]), *layers])
+    options.setdefault("optimizer", keras.optimizers.SGD(0.02))
+    model.compile(loss=loss, jit_compile=False, **options)
+    return model
+
+
+def plain():
+    return compile_dense(keras.layers.Dense(1), metrics=["mae"]), batch(X, Y), {}
+
+
+def sample_weights():
+    model = compile_dense(keras.layers.Dense(1), metrics=["mae"], weighted_metrics=["mse"])
+    return model, batch(X, Y, WEIGHTS), {}
+
+
+def class_weights():
+    """Keras makes weights of examples out of them; `fit` is given these."""
+    weights = {0: 0.5, 1: 1.0, 2: 4.0}
+    model = compile_dense(
+        keras.layers.Dense(3, activation="softmax"),
+        loss="sparse_categorical_crossentropy",
+        weighted_metrics=["accuracy"],
+    )
+    of_examples = np.vectorize(weights.get)(CLASSES).astype("float32")
+    return model, batch(X, CLASSES, of_examples), {"x": batch(X, CLASSES), "class_weight": weights}
+
+
+def several_outputs():
+    inputs = keras.Input([4])
+    outputs = [
+        keras.layers.Dense(1, name="sum")(inputs),
+        keras.layers.Dense(3, activation="softmax", name="kind")(inputs),
+    ]
+    model = keras.Model(inputs, outputs)
+    model.compile(
+        keras.optimizers.SGD(0.02),
+        ["mse", "sparse_categorical_crossentropy"],
+        loss_weights=[0.5, 2.0],
+        metrics=[["mae"], ["accuracy"]],
+        jit_compile=False,
+    )
+    return model, batch(X, (Y, CLASSES)), {}
+
+
+class Positives(keras.metrics.Metric):
+    """Returns its variable, as the metric in Keras' documentation does."""
+
+    def __init__(self, name="positives", **options):
+        super().__init__(name=name, **options)
+        self.count = self.add_variable(shape=(), initializer="zeros", name="count")
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        self.count.assign(self.count + keras.ops.sum(keras.ops.cast(y_pred > 0.5, "float32")))
+
+    def result(self):
+        return self.count
+
+
+def stateful_metrics():
+    model = compile_dense(
+        keras.layers.Dense(1, activation="sigmoid"),
+        loss="binary_crossentropy",
+        metrics=[keras.metrics.AUC(name="auc"), keras.metrics.Precision(name="p")],
+    )
+    return model, batch(X, (Y > 0).astype("float32")), {}
+
+
+def recurrent():
+    """Without validation, after which Keras would read `Positives` of the validation's batches."""
+    model = keras.Sequential(
+        [
+            keras.Input(batch_shape=[8, 5, 2]),
+            keras.layers.GRU(3, stateful=True),
+            keras.layers.Dense(1),
+        ]
+    )
+    metrics = ["mae", Positives()]
+    model.compile(keras.optimizers.SGD(0.02), "mse", metrics=metrics, jit_compile=False)
+    return model, batch(SEQUENCES, SEQUENCES.sum(axis=(1, 2))[:, None]), {"validates": False}
+
+
+def mixed_precision():
+    def build():
+        keras.utils.set_random_seed(7)
+        return compile_dense(keras.layers.Dense(4), keras.layers.Dense(1), metrics=["mae"])
+
+    return build, batch(X, Y), {"policy": "mixed_bfloat16"}
+
+
+def accumulated_gradients():
+    optimizer = keras.optimizers.SGD(0.02, gradient_accumulation_steps=2)
+    model = compile_dense(keras.layers.Dense(1), metrics=["mae"], optimizer=optimizer)
+    return model, batch(X, Y), {}
+
+
+def losses_of_layers():
+    model = compile_dense(
+        keras.layers.Dense(4, kernel_regularizer="l2", activity_regularizer="l2"),
+        keras.layers.BatchNormalization(),
+        keras.layers.Dense(1),
+        metrics=["mae"],
+    )
+    return model, batch(X, Y), {}
+
+
+class Measuring(keras.layers.Layer):
+    """Has a metric of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.size = keras.metrics.Mean("size")
+
+    def call(self, inputs):
+        self.size.update_state(tf.norm(inputs, axis=-1))
+        return inputs
+
+
+def metrics_of_layers():
+    model = compile_dense(
+        keras.layers.Dense(4), Measuring(), keras.layers.Dense(1), metrics=["mae"]
+    )
+    return model, batch(X, Y), {}
+
+
+class Guide(keras.Model):
+    """Has the step of Keras' guide, by which batches of the loss count alike."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense = keras.layers.Dense(1)
+
+    def call(self, inputs):
+        return self.dense(inputs)
+
+    def train_step(self, data):
+        x, y = data
+        with tf.GradientTape() as tape:
+            predictions = self(x, training=True)
+            loss = self.compute_loss(y=y, y_pred=predictions)
+        self.optimizer.apply(tape.gradient(loss, self.trainable_weights), self.trainable_weights)
+        for metric in self.metrics:
+            if metric.name == "loss":
+                metric.update_state(loss)
+            else:
+                metric.update_state(y, predictions)
+        return {metric.name: metric.result() for metric in self.metrics}
+
+
+def own_step():
+    model = Guide()
+    model.compile(keras.optimizers.SGD(0.02), "mse", metrics=["mae"], jit_compile=False)
+    # What an earlier evaluation left in the metrics is no part of the first epoch.
+    model.evaluate(batch(X, Y), verbose=0)
+    return model, batch(X, Y), {}
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        plain,
+        sample_weights,
+        class_weights,
+        several_outputs,
+        stateful_metrics,
+        recurrent,
+        mixed_precision,
+        accumulated_gradients,
+        losses_of_layers,
+        metrics_of_layers,
+        own_step,
+    ],
+    ids=lambda build: build.__name__,
+)
+def test_every_number_is_that_of_keras(tmp_path, build):
+    keras.utils.set_random_seed(7)
+    model, data, options = build()
+    validation = data.take(2) if options.pop("validates", True) else None
+    policy = options.pop("policy", None)
+    found = fit.fit(
+        model,
+        data,
+        validation,
+        model_dir=str(tmp_path / "run"),
+        epochs=2,
+        runtime={} if policy is None else {"mixed_precision_dtype": "bfloat16"},
+    ).history
+
+    keras.utils.set_random_seed(7)
+    model, _, _ = build()
+    if policy is not None:
+        before = keras.mixed_precision.dtype_policy()
+        keras.mixed_precision.set_dtype_policy(policy)
+        model = model()
+        keras.mixed_precision.set_dtype_policy(before)
+    keras_data = options.pop("x", data)
+    expected = model.fit(
+        keras_data, epochs=2, validation_data=validation, shuffle=False, verbose=0, **options
+    ).history
+
+    assert {name: found.get(name) for name in expected} == {
+        name: pytest.approx(values, rel=1e-6) for name, values in expected.items()
+    }
+
+
+def test_every_number_of_two_replicas_is_that_of_keras(run_program):
+    results = run_program("fit_on_replicas.py")
+
+    found, expected = results["quintain"], results["keras"]
+    assert {name: found.get(name) for name in expected} == {
+        name: pytest.approx(values, rel=1e-6) for name, values in expected.items()
+    }

@@ -1,0 +1,59 @@
+import pytest
+
+from quintain.trials.keras import keras_trial  # noqa: F401
+from quintain.trials.process import model_check
+
+KERAS = """
+from quintain import trials
+
+
+class Mine(trials.KerasTrial):
+    def build_model(self): ...
+    def build_training_data_loader(self): ...
+    def build_validation_data_loader(self): ...
+"""
+OTHER = """
+from quintain.trials import base_trial
+
+
+class Other(base_trial.Trial):
+    controller_module = "json"
+"""
+SETTING = "resources.processes_per_trial"
+
+
+@pytest.fixture
+def model_dir(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "checked_keras.py").write_text(KERAS)
+    (tmp_path / "checked_other.py").write_text(OTHER)
+    return str(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("entrypoint", "resources", "found"),
+    [
+        ("checked_keras:Mine", {"slots_per_trial": 4}, {SETTING: 4}),
+        ("checked_keras:Mine", {"slots_per_trial": 4, "processes_per_trial": 1}, {}),
+        ("checked_keras:Mine", {"slots_per_trial": 1}, {}),
+        ("checked_other:Other", {"slots_per_trial": 4}, {}),
+    ],
+)
+def test_the_kind_of_a_trial_says_how_many_processes_train_it(
+    model_dir, entrypoint, resources, found
+):
+    settings = {}
+    config = {"entrypoint": entrypoint, "resources": resources}
+
+    assert model_check.find_problems(config, model_dir, settings) == []
+    assert settings == found
+
+
+def test_several_processes_are_refused_for_other_kinds(model_dir):
+    resources = {"slots_per_trial": 2, "processes_per_trial": 2}
+    config = {"entrypoint": "checked_other:Other", "resources": resources}
+
+    (problem,) = model_check.find_problems(config, model_dir)
+
+    assert problem.path == SETTING
+    assert "got 2, but Other is trained by one process; leave it out" in problem.message
