@@ -1,4 +1,4 @@
-"""Which variables a checkpoint holds, and whether they fit a model."""
+"""Variables of a checkpoint, compared with those of a model."""
 
 import dataclasses
 import fnmatch

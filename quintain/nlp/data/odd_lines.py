@@ -25,7 +25,7 @@ _Line = tuple[int, str]
 
 _logger = logging.getLogger(__name__)
 _told: set[str] = set()
-"""What this process has said: files are read several times, as for their vocabulary."""
+"""Warnings given in this process; files are read several times, as for their vocabulary."""
 
 
 def watch(path: str, lines: Iterable[_Line]) -> Iterator[_Line]:
