@@ -8,7 +8,7 @@ import pytest
 import quintain
 
 _ROOT = pathlib.Path(quintain.__file__).parent
-_PARTS = ("client", "cluster", "records", "scheduler", "server", "storage", "store", "trials")
+_PARTS = ("client", "cluster", "master", "records", "server", "storage", "store", "trials")
 
 _MAY_LIST = {
     "client/home/home.py": "lists the names of its own logs, and passes over one that is gone",

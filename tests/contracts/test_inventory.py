@@ -45,7 +45,7 @@ def test_the_page_is_what_the_facts_give(facts):
     ],
 )
 def test_a_difference_of_arguments_is_found(text, difference):
-    fact = inventory_facts.Fact("file_paths", "join", "call", text.replace("path", "first"))
+    fact = inventory_facts.Fact("files.file_paths", "join", "call", text.replace("path", "first"))
     expected = difference and difference.replace("path", "first")
 
     assert inventory_facts.find_difference(fact) == expected

@@ -65,6 +65,13 @@ TRIAL_PARTS = ("", "/metrics", "/batch_metrics", "/logs", "/checkpoints")
 Client = path_rules.Client
 
 
+UNDISTURBED = (
+    states.ExperimentState.ACTIVE,
+    states.ExperimentState.STOPPING_COMPLETED,
+    states.ExperimentState.COMPLETED,
+)
+
+
 class Cluster:
     """A master and an agent as processes, with a search that is to end well."""
 
@@ -321,7 +328,7 @@ class Fuzzer:
                 self.problems.append(f"a process of ours has ended: {process.args}")
         self._read_all(self.hostile_id, self.mine.trial_id)
         record, trials = self.cluster.read(other_id)
-        if record.state not in (states.ExperimentState.ACTIVE, states.ExperimentState.COMPLETED):
+        if record.state not in UNDISTURBED:
             self.problems.append(f"the search of others: {record.state}: {record.reason}")
         for each in trials:
             if each.restarts or each.state is states.TrialState.ERROR:

@@ -55,7 +55,7 @@ def write(tmp_path):
         ("{name: random, max_length: 4, max_trials: 1000000}", 1_000_000, 4_000_000),
         ("{name: random, max_length: 4, max_trials: 9999, max_concurrent_trials: 3}", 9999, None),
         ("{name: adaptive_asha, max_length: 64, max_trials: 1000000}", 1_000_000, None),
-        ("{name: pbt, population_size: 50000, num_rounds: 2, length_per_round: 1}", None, 10**5),
+        ("{name: pbt, population_size: 10000, num_rounds: 9, length_per_round: 1}", None, 90_000),
         ("{name: sync_halving, max_length: 64, budget: 10000000}", None, None),
     ],
 )

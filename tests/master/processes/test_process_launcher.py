@@ -234,7 +234,7 @@ def test_what_is_run_aside_has_its_variables_from_the_start(harness, tmp_path):
     launcher = harness.make()
     request = supervisor.StartRequest(
         "check", str(tmp_path), {"QUINTAIN_TINY": "early", "TZ": "Probe-5:30"},
-        "tests.scheduler.tiny_worker:main", (),
+        "tests.master.tiny_worker:main", (),
     )  # fmt: skip
     found = launcher.run_aside(request, "", threading.Event())
     assert any("Probe" in line for line in found.last_lines)
