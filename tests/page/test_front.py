@@ -122,7 +122,7 @@ def test_way_back_from_a_trial_leads_to_the_same_rows(serve, open_page):
     page.locator(".grid").evaluate("(grid) => { grid.scrollTop = 9000; }")
     expect(page.locator(ROWS + "[aria-rowindex='310']")).to_be_visible()
     page.evaluate("location.hash = '#/nothing'")
-    expect(page.get_by_text("There is no such page")).to_be_visible()
+    expect(page.get_by_text("Page not found")).to_be_visible()
     page.go_back()
 
     expect(page.locator(ROWS + "[aria-rowindex='310']")).to_be_visible()
