@@ -67,12 +67,12 @@ class MasterClient(calls.Calls):
 
     @property
     def page(self) -> page_calls.PageCalls:
-        """What is about the page of the master."""
+        """Calls about the page."""
         return page_calls.PageCalls(self._connection)
 
     @property
     def nodes(self) -> node_calls.NodeCalls:
-        """What is about machines."""
+        """Calls about machines."""
         return node_calls.NodeCalls(self._connection)
 
     @property

@@ -35,7 +35,7 @@ _MOST_SECS: Final = 2.0**40
 
 
 class CodeUploads:
-    """What was sent to a master, until it is used.
+    """Uploaded code of a master, kept until it is used.
 
     Args:
         home: The home directory of the master.

@@ -45,7 +45,7 @@ class PrivacyLedger:
 
     @property
     def is_private(self) -> bool:
-        """Whether training is differentially private."""
+        """True if training is differentially private."""
         return self._dp_config is not None
 
     def log_start(self, dataset: Any) -> None:

@@ -23,7 +23,7 @@ class Piece:
 
 @dataclasses.dataclass(frozen=True)
 class Upload:
-    """What was sent so far."""
+    """State of an upload."""
 
     name: str
     """What it is called."""

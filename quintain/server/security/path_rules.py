@@ -16,7 +16,7 @@ from quintain import errors
 
 
 class Client(enum.Flag):
-    """Who asks, as the request shows."""
+    """Kinds of clients, by the credentials of a request."""
 
     USER = enum.auto()
     """Has the user's token."""

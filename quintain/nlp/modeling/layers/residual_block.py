@@ -31,7 +31,7 @@ class ResidualBlock(keras.layers.Layer):
 
     @property
     def norm_first(self) -> bool:
-        """Whether inputs of the sub-layers are normalised, instead of outputs."""
+        """True if inputs of the sub-layers are normalised, instead of outputs."""
         return bool(self.given.norm_first)
 
     def build_norm(self, name: str, shape: Any) -> LayerNormalization:
