@@ -20,6 +20,7 @@ from quintain.master.placing import slots
 from quintain.master.processes import launch_tokens
 from quintain.records.config import provenance
 from quintain.records.rows import checkpoint, exit_codes, states, trial, workload
+from tests import long_parameters
 
 SEARCHES = {
     "single": {"name": "single", "max_length": 10},
@@ -72,7 +73,7 @@ def test_the_order_in_which_trials_finish_does_not_matter(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("searcher", SEARCHES)
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", long_parameters.keep(range(4), 0, reason="Further seeds"))
 def test_killed_workers_and_restarted_masters_change_no_result(
     make_master, make_workers, config_text, describe, fake_launcher, searcher, seed
 ):
