@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests import long_parameters
+
 SHAPES = ((3,), (4, 2), (2, 3, 2))
 _RUNNERS = {
     "eager": lambda step: step,
@@ -43,10 +45,16 @@ def train(optimizer, weights, gradients, runner=_RUNNERS["graph"]):
     return [weight.numpy() for weight in weights]
 
 
-@pytest.fixture(params=_RUNNERS.values(), ids=_RUNNERS)
+@pytest.fixture(
+    params=long_parameters.keep(
+        _RUNNERS,
+        "graph",
+        reason="A rule is the same eagerly and compiled, as `test_every_optimizer.py` shows",
+    )
+)
 def runner(request):
     """Runs a step eagerly, in a graph, or compiled."""
-    return request.param
+    return _RUNNERS[request.param]
 
 
 @pytest.fixture

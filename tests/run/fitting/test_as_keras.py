@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 from quintain.run.fitting import fit
+from tests import long_parameters
 
 pytestmark = pytest.mark.slow
 
@@ -181,19 +182,25 @@ def own_step():
 
 @pytest.mark.parametrize(
     "build",
-    [
-        plain,
-        sample_weights,
-        class_weights,
+    long_parameters.keep(
+        [
+            plain,
+            sample_weights,
+            class_weights,
+            several_outputs,
+            stateful_metrics,
+            recurrent,
+            mixed_precision,
+            accumulated_gradients,
+            losses_of_layers,
+            metrics_of_layers,
+            own_step,
+        ],
         several_outputs,
-        stateful_metrics,
         recurrent,
-        mixed_precision,
-        accumulated_gradients,
-        losses_of_layers,
-        metrics_of_layers,
         own_step,
-    ],
+        reason="Three models in every run show the way",
+    ),
     ids=lambda build: build.__name__,
 )
 def test_every_number_is_that_of_keras(tmp_path, build):
