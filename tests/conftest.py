@@ -38,19 +38,18 @@ class _Summary:
 
     def __init__(self):
         self._long = collections.defaultdict(list)
+        self._is_found = collections.Counter()
         self._num_left_out = 0
         self._file_secs = collections.Counter()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config, items):
         """Leaves out long tests, unless the command line names them."""
-        for item in items:
-            mark = item.get_closest_marker("long")
-            if mark is not None:
-                self._long[mark.args[0]].append(item)
-            elif "is_long" in item.fixturenames:
-                self._long["As often as a release asks for, and once in each run"].append(item)
+        self._find_long(items)
         is_named = any("::" in name for name in config.args)
+        missing = [key for key, is_found in self._is_found.items() if not is_found]
+        if missing and not is_named:
+            raise pytest.UsageError(f"No test has the parameter that `long` excepts: {missing}")
         if config.option.long or is_named or re.search(r"\blong\b", config.option.markexpr):
             return
         left_out = [item for item in items if item.get_closest_marker("long")]
@@ -59,6 +58,23 @@ class _Summary:
         self._num_left_out = len(left_out)
         if hasattr(config, "workeroutput"):
             config.workeroutput["num_left_out"] = len(left_out)
+
+    def _find_long(self, items):
+        """Notes long tests; those with a parameter that their mark names are long no more."""
+        for item in items:
+            mark = item.get_closest_marker("long")
+            if mark is None:
+                if "is_long" in item.fixturenames:
+                    self._long["As often as a release asks for, and less in each run"].append(item)
+                continue
+            name = item.callspec.id if hasattr(item, "callspec") else ""
+            parts = {name, *name.split("-")}
+            for kept in mark.kwargs.get("but", ()):
+                self._is_found[item.path, item.originalname, kept] |= kept in parts
+            if parts.isdisjoint(mark.kwargs.get("but", ())):
+                self._long[mark.args[0]].append(item)
+            else:
+                item.own_markers.remove(mark)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node):

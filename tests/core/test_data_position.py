@@ -12,7 +12,6 @@ from quintain.checkpoints import checkpoint_state
 from quintain.input import input_reader
 from quintain.input.diagnosis import pipeline_inspection
 from quintain.settings import config_definitions as cfg
-from tests import long_parameters
 
 NUM_BATCHES = 12
 
@@ -108,11 +107,9 @@ def _position(iterator, inspection, count=0):
     return checkpoint_state.DataPosition(lambda: iterator, lambda: count, inspection=inspection)
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["7"])
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "position",
-    long_parameters.keep([0, 1, 7, 11], 7, reason="One place shows the others"),
-)
+@pytest.mark.parametrize("position", [0, 1, 7, 11])
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_interrupted_run_goes_on_with_the_same_batches(directory, kind, position, caplog):
     uninterrupted = _draw(iter(_build(kind, directory)), position + NUM_BATCHES)

@@ -11,12 +11,11 @@ import time
 import pytest
 
 from quintain.client.home import home as home_lib
-from tests import long_parameters
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 
 _CHECKED_BY_ANOTHER = {
-    ("keras_digits", "const.yaml"),
+    ("keras_digits", "adaptive.yaml"), ("keras_digits", "const.yaml"),
     ("estimator_digits", "adaptive.yaml"),
 }  # fmt: skip
 """Before it is searched, code is tried; that of these is the code of other searches."""
@@ -60,30 +59,29 @@ def search(tmp_path_factory):
     master.communicate()
 
 
-_ADAPTIVE = ("adaptive.yaml", ["searcher.max_trials=6"], 6, 0.9)
-
-
+@pytest.mark.long(
+    "Two examples are searched in every run, and each kind of trial has its tests",
+    but=[
+        "keras_digits-adaptive.yaml-options0-6-0.9",
+        "tensorflow_digits-adaptive.yaml-options2-6-0.9",
+    ],
+)
 @pytest.mark.parametrize(
     ("example", "config", "options", "num_trials", "expected"),
-    long_parameters.keep(
-        [
-            ("keras_digits", *_ADAPTIVE),
-            ("keras_digits", "const.yaml", [], 1, 0.85),
-            ("tensorflow_digits", *_ADAPTIVE),
-            ("estimator_digits", *_ADAPTIVE),
-            ("estimator_digits", "custom.yaml", [], 1, 0.85),
-            (
-                "task_translation",
-                "adaptive.yaml",
-                ["searcher.max_trials=2", "searcher.max_length.batches=20"],
-                2,
-                0.0,
-            ),
-        ],
-        ("keras_digits", *_ADAPTIVE),
-        ("tensorflow_digits", *_ADAPTIVE),
-        reason="Two examples are searched in every run, and each kind of trial has its tests",
-    ),
+    [
+        ("keras_digits", "adaptive.yaml", ["searcher.max_trials=6"], 6, 0.9),
+        ("keras_digits", "const.yaml", [], 1, 0.85),
+        ("tensorflow_digits", "adaptive.yaml", ["searcher.max_trials=6"], 6, 0.9),
+        ("estimator_digits", "adaptive.yaml", ["searcher.max_trials=6"], 6, 0.9),
+        ("estimator_digits", "custom.yaml", [], 1, 0.85),
+        (
+            "task_translation",
+            "adaptive.yaml",
+            ["searcher.max_trials=2", "searcher.max_length.batches=20"],
+            2,
+            0.0,
+        ),
+    ],
 )
 def test_the_examples_are_searched(search, example, config, options, num_trials, expected):
     directory = EXAMPLES / example
@@ -97,7 +95,7 @@ def test_the_examples_are_searched(search, example, config, options, num_trials,
     assert max(trial["best_metric"] for trial in trials) > expected
 
 
-@pytest.mark.long("`tests/integration/test_chaos.py` searches by a population")
+@pytest.mark.long("test_chaos.py searches by a population")
 def test_a_population_of_keras_models_evolves(search):
     directory = EXAMPLES / "keras_digits"
     trials = search(

@@ -14,7 +14,6 @@ import pytest
 import tensorflow as tf
 
 from quintain import store as stores
-from tests import long_parameters
 
 HERE = pathlib.Path(__file__).parent
 MODEL = """
@@ -184,12 +183,8 @@ def platform(tmp_path_factory):
     found.process.kill()
 
 
-@pytest.mark.parametrize(
-    ("kind", "rank"),
-    long_parameters.keep(
-        [("keras", 1), ("task", 0)], ("task", 0), reason="A gang of either kind shows it"
-    ),
-)
+@pytest.mark.long("Further cases of a test of which some run every time", but=["task-0"])
+@pytest.mark.parametrize(("kind", "rank"), [("keras", 1), ("task", 0)])
 def test_two_processes_of_which_one_is_killed_train_as_undisturbed_ones(platform, kind, rank):
     undisturbed = platform.finish(platform.create(kind))
 

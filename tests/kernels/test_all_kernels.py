@@ -38,6 +38,7 @@ def _draw_rows(shape, dtype):
     return tf.cast(rows, dtype)
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["float32"])
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", TYPES, ids=lambda one: one.name)
 @pytest.mark.parametrize("name", kernel_table.KERNELS)

@@ -20,7 +20,6 @@ from quintain.master.placing import slots
 from quintain.master.processes import launch_tokens
 from quintain.records.config import provenance
 from quintain.records.rows import checkpoint, exit_codes, states, trial, workload
-from tests import long_parameters
 
 SEARCHES = {
     "single": {"name": "single", "max_length": 10},
@@ -51,6 +50,7 @@ def list_trials(store, experiment_id):
         return session.list_trials(experiment_id)
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["pbt"])
 @pytest.mark.slow
 @pytest.mark.parametrize("searcher", SEARCHES)
 def test_the_order_in_which_trials_finish_does_not_matter(
@@ -71,9 +71,10 @@ def test_the_order_in_which_trials_finish_does_not_matter(
         assert other == shown[0]
 
 
+@pytest.mark.long("Further seeds", but=["0-adaptive_simple", "0-pbt"])
 @pytest.mark.slow
 @pytest.mark.parametrize("searcher", SEARCHES)
-@pytest.mark.parametrize("seed", long_parameters.keep(range(4), 0, reason="Further seeds"))
+@pytest.mark.parametrize("seed", range(4))
 def test_killed_workers_and_restarted_masters_change_no_result(
     make_master, make_workers, config_text, describe, fake_launcher, searcher, seed
 ):
@@ -114,6 +115,7 @@ def test_killed_workers_and_restarted_masters_change_no_result(
     assert shown == expected
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["pbt"])
 @pytest.mark.slow
 @pytest.mark.parametrize("searcher", SEARCHES)
 def test_damaged_checkpoints_change_no_result(

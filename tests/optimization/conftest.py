@@ -5,8 +5,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests import long_parameters
-
 SHAPES = ((3,), (4, 2), (2, 3, 2))
 _RUNNERS = {
     "eager": lambda step: step,
@@ -45,16 +43,20 @@ def train(optimizer, weights, gradients, runner=_RUNNERS["graph"]):
     return [weight.numpy() for weight in weights]
 
 
+_OTHERS = pytest.mark.long(
+    "Rules are the same eagerly and compiled, as test_every_optimizer.py shows"
+)
+
+
 @pytest.fixture(
-    params=long_parameters.keep(
-        _RUNNERS,
-        "graph",
-        reason="A rule is the same eagerly and compiled, as `test_every_optimizer.py` shows",
-    )
+    params=[
+        pytest.param(runner, id=name, marks=() if name == "graph" else _OTHERS)
+        for name, runner in _RUNNERS.items()
+    ]
 )
 def runner(request):
     """Runs a step eagerly, in a graph, or compiled."""
-    return _RUNNERS[request.param]
+    return request.param
 
 
 @pytest.fixture

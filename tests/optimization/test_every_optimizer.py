@@ -9,7 +9,6 @@ import tensorflow as tf
 
 from quintain import optimization
 from quintain.optimization import fused_optimizer, optimizer_factory
-from tests import long_parameters
 
 # Fields that turn on every part of a rule, where the defaults do not.
 _FIELDS = {
@@ -29,12 +28,6 @@ _FIELDS = {
 }
 _TYPES = optimization.OptimizerConfig().choices()
 _EVERY_TYPE = pytest.mark.parametrize("name", _TYPES)
-_SOME_TYPES = pytest.mark.parametrize(
-    "name",
-    long_parameters.keep(
-        _TYPES, "adamw", "adafactor", "sgd", reason="What all rules share is one class"
-    ),
-)
 
 
 def _build(name, fields=None, rate=0.1):
@@ -90,8 +83,9 @@ def test_a_constant_learning_rate_is_described_as_it_was_given():
     assert optimization.Adam(3e-5).get_config()["learning_rate"] == 3e-5
 
 
+@pytest.mark.long("What all rules share is one class", but=["adamw", "adafactor", "sgd"])
 @pytest.mark.slow
-@_SOME_TYPES
+@_EVERY_TYPE
 def test_a_restored_checkpoint_goes_on_exactly(
     name, tmp_path, train_weights, fresh_gradients, make_fresh_weights
 ):
@@ -166,8 +160,9 @@ def test_weights_of_two_types_and_variables_of_tensorflow_train_alike(name):
         np.testing.assert_allclose(weights[0], weight, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.long("What all rules share is one class", but=["adamw", "adafactor", "sgd"])
 @pytest.mark.slow
-@_SOME_TYPES
+@_EVERY_TYPE
 def test_it_lowers_the_loss_of_a_compiled_keras_model(name):
     keras.utils.set_random_seed(1)
     model = keras.Sequential([keras.layers.Dense(1)])
@@ -180,15 +175,9 @@ def test_it_lowers_the_loss_of_a_compiled_keras_model(name):
     assert history.history["loss"][-1] < history.history["loss"][0]
 
 
+@pytest.mark.long("What all rules share is one class", but=["adamw_experimental"])
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name",
-    long_parameters.keep(
-        ["sgd_experimental", "adam_experimental", "adamw_experimental"],
-        "adamw_experimental",
-        reason="What all rules share is one class",
-    ),
-)
+@pytest.mark.parametrize("name", ["sgd_experimental", "adam_experimental", "adamw_experimental"])
 def test_a_compiled_update_gives_the_same_weights(name, trained):
     compiled, plain = _build(name, {"jit_compile": True}), _build(name)
 

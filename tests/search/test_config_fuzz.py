@@ -144,6 +144,7 @@ def check_refused(error, path):
         assert str(problem).startswith(f"{path}:"), str(problem)
 
 
+@pytest.mark.long("Fuzz at length", but=["0"])
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(NUM_PARTS))
 def test_any_experiment_is_refused_with_its_place_or_can_be_searched(part):

@@ -9,7 +9,6 @@ from quintain import errors
 from quintain.master.machine import experiment_machine
 from quintain.records.config import experiment_spec
 from quintain.records.rows import workload
-from tests import long_parameters
 
 SEARCHES = [
     {"name": "single", "max_length": 9},
@@ -59,9 +58,10 @@ def next_event(machine, request_id, step, source):
     return event
 
 
+@pytest.mark.long("Further seeds", but=["0"])
 @pytest.mark.slow
 @pytest.mark.parametrize("searcher", SEARCHES, ids=lambda searcher: searcher["name"])
-@pytest.mark.parametrize("seed", long_parameters.keep(range(5), 0, reason="Further seeds"))
+@pytest.mark.parametrize("seed", range(5))
 def test_a_replay_gives_the_same_state_after_every_event(searcher, seed):
     source = random.Random(seed)
     config = parse(

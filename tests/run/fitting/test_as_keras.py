@@ -6,7 +6,6 @@ import pytest
 import tensorflow as tf
 
 from quintain.run.fitting import fit
-from tests import long_parameters
 
 pytestmark = pytest.mark.slow
 
@@ -180,27 +179,25 @@ def own_step():
     return model, batch(X, Y), {}
 
 
+@pytest.mark.long(
+    "Further cases of a test of which some run every time",
+    but=["several_outputs", "recurrent", "own_step"],
+)
 @pytest.mark.parametrize(
     "build",
-    long_parameters.keep(
-        [
-            plain,
-            sample_weights,
-            class_weights,
-            several_outputs,
-            stateful_metrics,
-            recurrent,
-            mixed_precision,
-            accumulated_gradients,
-            losses_of_layers,
-            metrics_of_layers,
-            own_step,
-        ],
+    [
+        plain,
+        sample_weights,
+        class_weights,
         several_outputs,
+        stateful_metrics,
         recurrent,
+        mixed_precision,
+        accumulated_gradients,
+        losses_of_layers,
+        metrics_of_layers,
         own_step,
-        reason="Three models in every run show the way",
-    ),
+    ],
     ids=lambda build: build.__name__,
 )
 def test_every_number_is_that_of_keras(tmp_path, build):
