@@ -112,6 +112,7 @@ def test_runs_are_compared_by_their_curves_and_what_differs(link, visit):
     page.go_back()
 
 
+@pytest.mark.long("test_large_search.py shows it")
 def test_a_run_that_there_is_not_says_so(link, visit):
     visit.expected = ["404"]
     visit.open(link, "/runs/nothing")

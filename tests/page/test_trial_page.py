@@ -195,6 +195,7 @@ def test_a_trial_is_noted_and_its_model_exported(server, visit):
         assert archive.getnames() == [f"export-{UUID}/model.keras"]
 
 
+@pytest.mark.long("A view of its own, with unit tests")
 def test_slots_are_shown_over_time_and_lead_to_trials(server, visit):
     page = visit.page
     visit.open(server.sign_in.build_link(), "/slots")

@@ -181,6 +181,7 @@ def bearer(token):
     return {"Authorization": f"Bearer {token}"}
 
 
+@pytest.mark.long("The table is the same however one is connected", but=["tls"])
 @pytest.mark.slow
 def test_every_address_answers_those_whom_the_table_names(asker, home, master, stops):
     asking, sessions = asker
