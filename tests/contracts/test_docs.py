@@ -26,6 +26,17 @@ def test_links_and_named_files_exist(page):
     assert missing == []
 
 
+def test_pages_that_the_code_names_exist():
+    named = {
+        path
+        for source in (ROOT / "quintain").rglob("*.py")
+        for path in re.findall(r"\bdocs/[\w/-]+\.md", source.read_text())
+    }
+
+    assert named != set()
+    assert sorted(path for path in named if not (ROOT / path).exists()) == []
+
+
 def test_every_page_is_reached_from_the_index():
     reached, waiting = set(), [ROOT / "docs/index.md"]
     while waiting:
