@@ -11,6 +11,7 @@ from quintain.checkpoints import checkpoints, run_lock
 from quintain.core.privacy import privacy_accounting
 from quintain.distribute import distribution
 from quintain.orbit import cluster
+from quintain.process import start_up
 from quintain.settings import config_definitions as cfg
 
 
@@ -99,6 +100,7 @@ def entered(
     Raises:
         ConfigError: On entering it, if another run is there; if there is no such mode.
     """
+    start_up.turn_onednn_cache_off()
     is_writer = parse_mode(mode).is_training and cluster.is_chief(strategy)
     with run_lock.hold(model_dir, is_needed=is_writer), distribution.precision(params.runtime):
         yield
