@@ -6,10 +6,10 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 from quintain.distribute import tpu
-from quintain.modeling import rematerialization
 from quintain.settings import config_definitions as cfg
 
 _LOGGER = logging.getLogger(__name__)
@@ -43,6 +43,7 @@ def compile_step(step_fn: Callable[..., Any], runtime: cfg.RuntimeConfig) -> Cal
 
 def _rematerialize(step_fn: Callable[..., Any]) -> Callable[..., Any]:
     """Returns a step that computes layers again, and that warns if there is none in training."""
+    from quintain.modeling import rematerialization  # noqa: PLC0415 - few runs do
 
     @functools.wraps(step_fn)
     def run_step(*args: Any, **kwargs: Any) -> Any:
@@ -85,3 +86,14 @@ def run(
         return step_fn(tpu.split_inputs(strategy, runtime, replica_inputs))
 
     return strategy.run(split_step_fn, args=(inputs,), options=tpu.run_options(runtime))
+
+
+def add_to_mean(metric: keras.metrics.Mean, value: tf.Tensor, count: Any = 1.0) -> None:
+    """Adds a value, as often as it counts, to a mean that several workers may add to at once.
+
+    `Mean.update_state` reads, adds and writes, so that the value of another worker can get lost
+    in between; here each addition is one operation of the parameter server.
+    """
+    count = tf.cast(count, metric.count.dtype)
+    metric.total.value.assign_add(tf.cast(value, metric.total.dtype) * count)
+    metric.count.value.assign_add(count)

@@ -8,7 +8,6 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.checkpoints import checkpoints, run_lock
-from quintain.core.privacy import privacy_accounting
 from quintain.distribute import distribution
 from quintain.orbit import cluster
 from quintain.process import start_up
@@ -69,7 +68,9 @@ def check_run(params: cfg.ExperimentConfig, mode: Mode, model_dir: str) -> None:
     """
     params.validate()
     problems: list[str] = []
-    if mode.is_training:
+    if mode.is_training and cfg.find_privacy(params) is not None:
+        from quintain.core.privacy import privacy_accounting  # noqa: PLC0415 - few trainings do
+
         problems += privacy_accounting.check(params)
     if mode.is_training and params.trainer.train_steps < 1:
         problems.append(

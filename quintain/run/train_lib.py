@@ -11,8 +11,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from quintain import errors, orbit
-from quintain.checkpoints import best_checkpoint, run_lock
+from quintain import errors, lazy_modules, orbit
+from quintain.checkpoints import run_lock
 from quintain.config import gin_io
 from quintain.core import base_task, base_trainer, exp_factory, user_modules
 from quintain.core.reports import shown_metrics
@@ -25,10 +25,8 @@ from quintain.run import (
     experiment_runner,
     history,
     live_progress,
-    orbit_experiment_runner,
     run_environment,
     run_files,
-    run_kinds,
     run_mode,
     run_options,
 )
@@ -37,8 +35,13 @@ from quintain.settings import config_definitions as cfg
 
 logger = logging.getLogger(__name__)
 
-OrbitExperimentRunner = orbit_experiment_runner.OrbitExperimentRunner
-maybe_create_best_ckpt_exporter = best_checkpoint.maybe_create_best_ckpt_exporter
+__getattr__, _ = lazy_modules.attach(
+    "quintain",
+    names={
+        "checkpoints.best_checkpoint": ("maybe_create_best_ckpt_exporter",),
+        "run.orbit_experiment_runner": ("OrbitExperimentRunner",),
+    },
+)
 
 
 def run_experiment(
@@ -207,6 +210,8 @@ def train_from_config(
         Interrupted: On SIGTERM or Ctrl-C, after the checkpoint is saved.
         QuintainError: If the run can't start or can't go on.
     """
+    from quintain.run import run_kinds  # noqa: PLC0415 - programs with their own task do without
+
     parsed_mode = run_mode.parse_mode(mode)
     run_mode.check_run(params, parsed_mode, model_dir)
     with contextlib.ExitStack() as stack:

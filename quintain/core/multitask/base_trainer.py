@@ -20,7 +20,7 @@ from quintain.core.loop import (
 from quintain.core.multitask import base_model
 from quintain.core.multitask import multitask as multitask_lib
 from quintain.core.steps import model_metrics, task_checks
-from quintain.distribute import async_loops, replica_steps, step_kernels
+from quintain.distribute import distribution, replica_steps, step_kernels
 from quintain.orbit import iterators
 from quintain.settings import config_definitions as cfg
 
@@ -63,7 +63,7 @@ class MultiTaskBaseTrainer(stateful_trainer.StatefulTrainer):
             ConfigError: Under a parameter-server strategy, or if the optimizer can't measure the
                 norms that `config` asks for.
         """
-        async_loops.check_is_synchronous(tf.distribute.get_strategy(), "training several tasks")
+        distribution.check_is_synchronous(tf.distribute.get_strategy(), "training several tasks")
         self._multi_task = multi_task
         self._model = multi_task_model
         self._optimizer = optimizer
