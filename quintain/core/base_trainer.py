@@ -342,12 +342,6 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
         compiled = model_metrics.compiled_parts(self._model)
         return [*self._train_metrics, *compiled, self._train_loss]
 
-    @override
-    def evaluate(self, num_steps: tf.Tensor) -> orbit.runner.Output | None:
-        """Evaluates `num_steps` steps, or all of the data for -1."""
-        with self.interrupted_loop_kept():
-            return super().evaluate(num_steps)
-
     def evaluate_one_batch(self) -> orbit.runner.Output:
         """Evaluates the first batch, to see what metrics an evaluation gives; exports nothing."""
         exporter, self._checkpoint_exporter = self._checkpoint_exporter, None
