@@ -12,8 +12,6 @@ import tempfile
 from collections.abc import Iterator
 from typing import Final
 
-from quintain.process import deferred_imports
-
 LEVEL_VARIABLE: Final = "TF_CPP_MIN_LOG_LEVEL"
 """Least severity of what TensorFlow's C++ parts log, 0 to 3; read when it is imported."""
 
@@ -36,6 +34,8 @@ def prepare(*, shows_log: bool = False) -> None:
     """
     os.environ.setdefault(LEVEL_VARIABLE, "0" if shows_log else "3")
     turn_onednn_cache_off()
+    from quintain.process import deferred_imports  # noqa: PLC0415 - for programs only
+
     deferred_imports.install()
 
 

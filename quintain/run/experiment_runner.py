@@ -20,7 +20,7 @@ from quintain.core.loop import stateful_trainer, trainer_setup
 from quintain.files import file_paths
 from quintain.orbit import cluster
 from quintain.orbit import interruption as interruption_lib
-from quintain.run import actions, model_stats, run_files, run_mode, run_options
+from quintain.run import actions, run_files, run_mode, run_options
 from quintain.run.events import prepared_action
 from quintain.settings import config_definitions as cfg
 
@@ -342,6 +342,8 @@ class ExperimentRunner:
                 finally:
                     if self._profile is not None:
                         self._profile.close()
+                from quintain.run import model_stats  # noqa: PLC0415 - for the end of a training
+
                 model_stats.log_size(self._trainer.model)
             if self._run_post_eval and self._mode.is_training:
                 logs = self._controller.evaluate(steps=config.validation_steps)
