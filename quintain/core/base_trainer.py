@@ -14,7 +14,7 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain import errors, orbit
+from quintain import errors, lazy_modules, orbit
 from quintain.config import gin_io
 from quintain.core import base_task
 from quintain.core.loop import (
@@ -26,7 +26,7 @@ from quintain.core.loop import (
     trainer_state,
 )
 from quintain.core.steps import model_metrics, own_code, task_checks
-from quintain.distribute import distribution, replica_steps, step_kernels, tpu
+from quintain.distribute import distribution, replica_steps
 from quintain.optimization import optimizer_wrapper
 from quintain.orbit import finite_data
 from quintain.settings import config_definitions as cfg
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 ExperimentConfig = cfg.ExperimentConfig
 TrainerConfig = cfg.TrainerConfig
-get_runtime_options = tpu.run_options
+__getattr__, _ = lazy_modules.attach("quintain", names={"distribute.tpu": ("get_runtime_options",)})
 
 
 @gin_io.configurable
@@ -304,7 +304,7 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
         task_train_step = self._task.train_step
         privacy = self._privacy
         if privacy is None:
-            task_train_step = step_kernels.compile_train_step(task_train_step, runtime)
+            task_train_step = replica_steps.compile_train_step(task_train_step, runtime)
 
         def step_fn(replica_inputs: Any) -> None:
             with contextlib.nullcontext() if privacy is None else privacy.watching():
@@ -423,7 +423,7 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
 
     def _prepare_training(self, dataset: dataset_distribution.Dataset | None) -> None:
         obstacle = None if self._privacy is None else "training is differentially private"
-        step_kernels.check(self._config.runtime, obstacle)
+        replica_steps.check_kernels(self._config.runtime, obstacle)
         self._build_from_batch(self._config.task.train_data, dataset)
         self._train_metrics = task_checks.build_metrics(self._task, self._model, training=True)
         self._is_train_data_built = dataset is None

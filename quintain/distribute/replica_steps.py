@@ -1,4 +1,4 @@
-"""How the steps of a task run on one replica: compiled by XLA or not, with which options."""
+"""Steps of a task on one replica: compiled by XLA or not, with native kernels or without."""
 
 import contextvars
 import functools
@@ -9,7 +9,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from quintain.distribute import tpu
+from quintain.kernels import selection
 from quintain.settings import config_definitions as cfg
 
 _LOGGER = logging.getLogger(__name__)
@@ -39,6 +39,43 @@ def compile_step(step_fn: Callable[..., Any], runtime: cfg.RuntimeConfig) -> Cal
         return traced_step_fn
     compiled: Callable[..., Any] = tf.function(traced_step_fn, jit_compile=True)
     return compiled
+
+
+def compile_train_step(
+    step_fn: Callable[..., Any], runtime: cfg.RuntimeConfig
+) -> Callable[..., Any]:
+    """Returns a task's training step as `runtime.enable_xla` and `runtime.kernels` ask."""
+    obstacle = _find_obstacle(runtime)
+
+    def scoped_step_fn(*args: Any, **kwargs: Any) -> Any:
+        with selection.training_scope(runtime.kernel_mode, obstacle):
+            return step_fn(*args, **kwargs)
+
+    return compile_step(scoped_step_fn, runtime)
+
+
+def check_kernels(runtime: cfg.RuntimeConfig, obstacle: str | None = None) -> None:
+    """Loads the kernels that `runtime.kernels` asks for. Call it in the strategy's scope.
+
+    Args:
+        runtime: The machine.
+        obstacle: What else keeps the steps from using native ones.
+
+    Raises:
+        ConfigError: If it asks for native ones where there can't be any.
+    """
+    selection.check(runtime.kernel_mode, obstacle or _find_obstacle(runtime))
+
+
+def _find_obstacle(runtime: cfg.RuntimeConfig) -> str | None:
+    """Returns what of a run's settings keeps its steps from using native kernels."""
+    if runtime.distribution is cfg.Distribution.TPU:
+        return "steps run on TPUs"
+    if runtime.enable_xla:
+        return "runtime.enable_xla: XLA compiles the steps"
+    if runtime.distribution is cfg.Distribution.PARAMETER_SERVER:
+        return "steps run in the processes of other workers"
+    return None
 
 
 def _rematerialize(step_fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -81,11 +118,14 @@ def run(
     Returns:
         The outputs of all replicas, as `strategy.run` returns them.
     """
+    if not isinstance(strategy, tf.distribute.TPUStrategy):
+        return strategy.run(step_fn, args=(inputs,))
+    from quintain.distribute import tpu  # noqa: PLC0415 - few machines have one
 
     def split_step_fn(replica_inputs: Any) -> Any:
         return step_fn(tpu.split_inputs(strategy, runtime, replica_inputs))
 
-    return strategy.run(split_step_fn, args=(inputs,), options=tpu.run_options(runtime))
+    return strategy.run(split_step_fn, args=(inputs,), options=tpu.get_runtime_options(runtime))
 
 
 def add_to_mean(metric: keras.metrics.Mean, value: tf.Tensor, count: Any = 1.0) -> None:
