@@ -82,7 +82,7 @@ class BertPretrainTextDataLoader(data_loader.DataLoader):
     """Cuts text into tokens, packs them into sequences and masks some."""
 
     def __init__(self, params: BertPretrainTextDataConfig) -> None:
-        """Stores the config.
+        """Checks the config.
 
         Raises:
             ConfigError: If records have no field with text.

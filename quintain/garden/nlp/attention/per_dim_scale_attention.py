@@ -20,7 +20,6 @@ class PerDimScaleAttention(einsum_attention.EinsumAttention):
     """Keras' attention, with a factor learnt for each dimension of a head's queries."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Stores the options; arguments as for `keras.layers.MultiHeadAttention`."""
         super().__init__(*args, **kwargs)
 
     @override

@@ -32,7 +32,6 @@ class TalkingHeadsAttention(einsum_attention.EinsumAttention):
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Stores the options; arguments as for `keras.layers.MultiHeadAttention`."""
         super().__init__(*args, **kwargs)
 
     @override

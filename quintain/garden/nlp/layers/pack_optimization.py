@@ -24,12 +24,6 @@ class PackBertEmbeddings(keras.layers.Layer):
     """Puts sequences side by side into rows, with a mask that keeps them apart."""
 
     def __init__(self, pack_sequences: int, **kwargs: Any) -> None:
-        """Stores how many sequences a row gets.
-
-        Args:
-            pack_sequences: `P`, a divisor of `B`.
-            **kwargs: Arguments of a Keras layer.
-        """
         super().__init__(**kwargs)
         self.pack_sequences = pack_sequences
 
@@ -75,7 +69,6 @@ class StridedTransformerEncoderBlock(transformer_encoder_block.TransformerEncode
     """`TransformerEncoderBlock` that encodes each `stride`-th position."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Stores the options; arguments as for its base class, without `output_range`."""
         super().__init__(*args, **kwargs)
         _check_range(self.given.output_range)
 
@@ -92,7 +85,6 @@ class StridedReZeroTransformer(rezero_transformer.ReZeroTransformer):
     """`ReZeroTransformer` that encodes each `stride`-th position."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Stores the options; arguments as for its base class, without `output_range`."""
         super().__init__(*args, **kwargs)
         _check_range(self._given.output_range)
 

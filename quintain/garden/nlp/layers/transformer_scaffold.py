@@ -70,34 +70,6 @@ class TransformerScaffold(residual_block.ResidualBlock):
         bias_constraint: Any = None,
         **kwargs: Any,
     ) -> None:
-        """Stores the options.
-
-        Args:
-            num_attention_heads: Attention heads; must divide the width.
-            inner_dim: Width inside the feed-forward part; `intermediate_size` is the same.
-            inner_activation: Keras' name of its activation, or a function.
-            attention_cls: A layer, or a class. It is called with `query`, `value` and
-                `attention_mask`.
-            attention_cfg: What the class is made with. None makes it with `num_heads`, `key_dim`,
-                `dropout`, `name`, and the initializers, regularizers and constraints below.
-            feedforward_cls: A layer, or a class. With `norm_first=False` it adds its input and
-                normalises by itself, as `GatedFeedforward` does. None for two dense layers.
-            feedforward_cfg: What the class is made with. None makes it with `inner_dim`,
-                `inner_activation`, `intermediate_size`, `intermediate_activation`, which are the
-                same, `dropout`, `name`, and the initializers and so on.
-            dropout_rate: Share of each part's output that training drops.
-            attention_dropout_rate: Share of the attention weights that training drops.
-            norm_first: Whether inputs of the parts are normalised, instead of outputs.
-            norm_epsilon: Added to the variance in normalisation.
-            kernel_initializer: Keras' initializer of kernels.
-            bias_initializer: Likewise of biases.
-            kernel_regularizer: Keras' regularizer of kernels.
-            bias_regularizer: Likewise of biases.
-            activity_regularizer: Likewise of the outputs of dense layers.
-            kernel_constraint: Keras' constraint on kernels.
-            bias_constraint: Likewise on biases.
-            **kwargs: Arguments of a Keras layer.
-        """
         inner_dim = kwargs.pop("intermediate_size", inner_dim)
         inner_activation = kwargs.pop("intermediate_activation", inner_activation)
         given = layer_arguments.LayerArguments(locals())

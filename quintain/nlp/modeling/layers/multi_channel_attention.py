@@ -41,20 +41,6 @@ class VotingAttention(keras.layers.Layer):
         bias_constraint: Any = None,
         **kwargs: Any,
     ) -> None:
-        """Stores the sizes.
-
-        Args:
-            num_heads: Attention heads.
-            head_size: Width of each.
-            kernel_initializer: Keras' initializer of kernels.
-            bias_initializer: Likewise of biases.
-            kernel_regularizer: Keras' regularizer of kernels.
-            bias_regularizer: Likewise of biases.
-            activity_regularizer: Likewise of the outputs of dense layers.
-            kernel_constraint: Keras' constraint on kernels.
-            bias_constraint: Likewise on biases.
-            **kwargs: Arguments of a Keras layer.
-        """
         given = layer_arguments.LayerArguments(locals())
         super().__init__(**kwargs)
         self._given = given

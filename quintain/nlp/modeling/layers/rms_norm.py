@@ -19,13 +19,6 @@ class RMSNorm(keras.layers.Layer):
     def __init__(
         self, axis: int | Sequence[int] = -1, epsilon: float = 1e-6, **kwargs: Any
     ) -> None:
-        """Stores what is normalised.
-
-        Args:
-            axis: The dimensions over which the mean is.
-            epsilon: Added to it.
-            **kwargs: Arguments of a Keras layer.
-        """
         super().__init__(**kwargs)
         self.axis = [axis] if isinstance(axis, int) else list(axis)
         self.epsilon = epsilon

@@ -68,32 +68,6 @@ class TransformerDecoderBlock(attention_cache.CacheInPlace, residual_block.Resid
         cross_attention_cls: Any = None,
         **kwargs: Any,
     ) -> None:
-        """Stores the options.
-
-        Args:
-            num_attention_heads: Attention heads; must divide the width.
-            intermediate_size: Width inside the feed-forward part.
-            intermediate_activation: Keras' name of its activation, or a function.
-            dropout_rate: Share of each part's output that training drops.
-            attention_dropout_rate: Share of the attention weights that training drops.
-            multi_channel_cross_attention: Whether the memory has several sources, mixed by weights
-                that are the fifth input.
-            kernel_initializer: Keras' initializer of kernels.
-            bias_initializer: Likewise of biases.
-            kernel_regularizer: Keras' regularizer of kernels.
-            bias_regularizer: Likewise of biases.
-            activity_regularizer: Likewise of the outputs of dense layers.
-            kernel_constraint: Keras' constraint on kernels.
-            bias_constraint: Likewise on biases.
-            use_bias: Whether the projections of attention have biases.
-            norm_first: Whether inputs of the parts are normalised, instead of outputs.
-            norm_epsilon: Added to the variance in normalisation.
-            intermediate_dropout: Share of values inside the feed-forward part that training drops.
-            attention_initializer: Initializer of attention's kernels; None for the others'.
-            self_attention_cls: Builds self-attention in place of `CachedAttention`.
-            cross_attention_cls: Builds attention to the memory in place of `MultiHeadAttention`.
-            **kwargs: Arguments of a Keras layer.
-        """
         given = layer_arguments.LayerArguments(locals())
         super().__init__(**kwargs)
         self.given = given

@@ -88,45 +88,7 @@ class TransformerEncoderBlock(residual_block.ResidualBlock):
         linformer_shared_kv_projection: bool = True,
         **kwargs: Any,
     ) -> None:
-        """Stores and checks the options.
-
-        Args:
-            num_attention_heads: Attention heads.
-            inner_dim: Width inside the feed-forward part.
-            inner_activation: Keras' name of its activation, or a function.
-            output_range: How many positions, from the first, are encoded; None for all.
-            kernel_initializer: Keras' initializer of kernels.
-            bias_initializer: Likewise of biases.
-            kernel_regularizer: Keras' regularizer of kernels; as in the Model Garden, it has no
-                effect here.
-            bias_regularizer: Likewise of biases, which has.
-            activity_regularizer: Likewise of the outputs of dense layers.
-            kernel_constraint: Keras' constraint on kernels.
-            bias_constraint: Likewise on biases.
-            use_bias: Whether the projections of attention have biases.
-            norm_first: Whether inputs of both parts are normalised, instead of outputs.
-            norm_epsilon: Added to the variance in normalisation.
-            use_rms_norm: Whether the first normalisation is `RMSNorm`.
-            output_dropout: Share of each part's output that training drops.
-            attention_dropout: Share of the attention weights that training drops.
-            inner_dropout: Share of values inside the feed-forward part that training drops.
-            attention_initializer: Initializer of attention's kernels; None for the others'.
-            attention_axes: Dimensions over which attention is; None for all but the first and last.
-            use_query_residual: Whether attention's output is added to its input.
-            key_dim: Width of a head's queries and keys; None for the width by the heads.
-            value_dim: Width of a head's values; None for `key_dim`.
-            output_last_dim: Width of the output; None for the input's.
-            diff_q_kv_att_layer_norm: Whether what is attended to has a normalisation of its own.
-            return_attention_scores: Whether attention's weights are returned, too.
-            num_kv_heads: Heads of keys and values, fewer than of queries; None for as many.
-            src_block_size: Queries of a block, within which attention is; None for no blocks.
-            tgt_block_size: Likewise of keys; None for the same.
-            use_sigmoid_attn: Whether weights of blocks are sigmoids instead of a softmax.
-            sigmoid_attn_bias: Added to the scores then.
-            linformer_dim: To how many positions keys and values are projected; None for no
-                projection. It needs inputs of a fixed length.
-            linformer_shared_kv_projection: Whether both are projected by one matrix.
-            **kwargs: Arguments of a Keras layer.
+        """Checks the options.
 
         Raises:
             ConfigError: If `diff_q_kv_att_layer_norm` is asked for without `norm_first`, or blocks

@@ -91,22 +91,6 @@ class TransformerEncoder(_Stack):
         intermediate_dropout: float = 0.0,
         **kwargs: Any,
     ) -> None:
-        """Stores the shape; blocks are created when the width is known, by `build`.
-
-        Args:
-            num_layers: Blocks.
-            num_attention_heads: Attention heads of each block; must divide the width.
-            intermediate_size: Width inside the feed-forward parts.
-            activation: Keras' name of the feed-forward parts' activation.
-            dropout_rate: Share of each part's output that training drops.
-            attention_dropout_rate: Share of the attention weights that training drops.
-            use_bias: Whether the projections of attention have biases.
-            norm_first: Pre-norm, which trains stably, or post-norm, as first published. The output
-                is normalised once more in any case.
-            norm_epsilon: Added to the variance in normalisation.
-            intermediate_dropout: Share of values inside feed-forward parts that training drops.
-            **kwargs: Arguments of a Keras layer.
-        """
         arguments = {
             "num_attention_heads": num_attention_heads,
             "intermediate_size": intermediate_size,
@@ -186,25 +170,6 @@ class TransformerDecoder(_Stack):
         cross_attention_cls: Any = None,
         **kwargs: Any,
     ) -> None:
-        """Stores the shape; blocks are created when the width is known, by `build`.
-
-        Args:
-            num_layers: As for `TransformerEncoder`, like all arguments that are not described here.
-            num_attention_heads: See there.
-            intermediate_size: See there.
-            activation: See there.
-            dropout_rate: See there.
-            attention_dropout_rate: See there.
-            use_bias: See there.
-            norm_first: See there.
-            norm_epsilon: See there.
-            intermediate_dropout: See there.
-            self_attention_cls: Class of self-attention, in place of `CachedAttention`; or a
-                function that returns it for the number of a block.
-            cross_attention_cls: Likewise of attention to the memory, in place of
-                `MultiHeadAttention`.
-            **kwargs: Arguments of a Keras layer.
-        """
         arguments = {
             "num_attention_heads": num_attention_heads,
             "intermediate_size": intermediate_size,

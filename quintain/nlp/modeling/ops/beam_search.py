@@ -129,7 +129,6 @@ class SequenceBeamSearch(tf.Module):
         min_length: int = 0,
         no_repeat_ngram_size: int = 0,
     ) -> None:
-        """Stores how to search."""
         super().__init__()
         self.symbols_to_logits_fn = symbols_to_logits_fn
         self.vocab_size = vocab_size

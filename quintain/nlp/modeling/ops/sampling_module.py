@@ -98,23 +98,7 @@ class SamplingModule(decoding_module.DecodingModule):
         *,
         seed: int | None = None,
     ) -> None:
-        """Stores what to do.
-
-        Args:
-            symbols_to_logits_fn: The model, as for `beam_search.sequence_beam_search`.
-            vocab_size: Number of ids.
-            max_decode_length: Largest number of ids after the initial one.
-            eos_id: Id that ends a sequence.
-            padded_decode: Whether all shapes stay fixed.
-            length_normalization_fn: What scores are divided by; None for 1.
-            top_k: Most probable ids to draw from; 0 is all.
-            top_p: Probability of the ids to draw from; 1 is all. Applied after `top_k`.
-            sample_temperature: What logits are divided by, before `top_k`; 0 leaves them.
-            enable_greedy: Whether the most probable ids are taken; the former three don't matter.
-            dtype: Float type of the scores.
-            decoding_name: Name of the loop in the graph.
-            extra_cache_output: Whether `generate` returns the cache after the first step, too.
-            seed: Seed of the samples; None draws by TensorFlow's global generator.
+        """Checks the options.
 
         Raises:
             ConfigError: If `top_k`, `top_p` or `sample_temperature` is out of its range.

@@ -27,12 +27,6 @@ class StepDecoder(candidate_loop.Predictor):
     """
 
     def __init__(self, model: Any, precision: str | None = None) -> None:
-        """Stores the model.
-
-        Args:
-            model: A `Seq2SeqTransformer`.
-            precision: Not used: blocks of any class compute in the type that they were made for.
-        """
         del precision
         self._model = model
 
