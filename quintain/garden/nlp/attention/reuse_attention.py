@@ -16,7 +16,8 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain import errors
-from quintain.nlp.modeling.layers import einsum_attention, layer_arguments
+from quintain.garden.nlp.attention import einsum_attention
+from quintain.nlp.modeling.layers import layer_arguments
 
 
 @keras.saving.register_keras_serializable(package="Text")

@@ -16,13 +16,13 @@ from typing_extensions import override
 
 from quintain import errors
 from quintain.config import gin_io
+from quintain.garden.nlp.layers import util
 from quintain.modeling import tf_utils
 from quintain.nlp.modeling.layers import (
     dropout,
     feed_forward,
     layer_arguments,
     projection,
-    util,
 )
 from quintain.nlp.modeling.layers.layer_normalization import LayerNormalization
 

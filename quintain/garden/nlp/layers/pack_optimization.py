@@ -14,9 +14,12 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain import errors
-from quintain.garden.nlp.layers import rezero_transformer, transformer_scaffold
+from quintain.garden.nlp.layers import (
+    rezero_transformer,
+    transformer_encoder_block,
+    transformer_scaffold,
+)
 from quintain.modeling import tf_utils
-from quintain.nlp.modeling.layers import transformer_encoder_block
 
 
 @keras.saving.register_keras_serializable(package="Text")

@@ -67,7 +67,7 @@ class ReuseTransformer(residual_block.ResidualBlock):
             reuse_attention = 0
         del last
         given = layer_arguments.LayerArguments(locals())
-        super().__init__(**kwargs)
+        super().__init__(norm_first, norm_epsilon, **kwargs)
         self.supports_masking = True
         self.given = given
 

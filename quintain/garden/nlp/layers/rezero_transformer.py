@@ -15,16 +15,14 @@ from typing_extensions import override
 
 from quintain import errors
 from quintain.config import gin_io
+from quintain.garden.nlp.attention import block_sparse_attention, multi_query_attention
+from quintain.garden.nlp.layers import util
 from quintain.modeling import tf_utils
 from quintain.nlp.modeling.layers import (
-    attention,
     block_inputs,
-    block_sparse_attention,
     dropout,
     feed_forward,
     layer_arguments,
-    multi_query_attention,
-    util,
 )
 from quintain.nlp.modeling.layers.layer_normalization import LayerNormalization
 
@@ -116,7 +114,9 @@ class ReZeroTransformer(keras.layers.Layer):
                 num_kv_heads=given.num_kv_heads, **options, name="multi_query_attention"
             )
         else:
-            self._attention_layer = attention.MultiHeadAttention(**options, name="self_attention")
+            self._attention_layer = keras.layers.MultiHeadAttention(
+                **options, name="self_attention"
+            )
         self._attention_layer.build(shape, key_value_shape)
         self._feed_forward = feed_forward.FeedForward(
             width,

@@ -1,12 +1,10 @@
-"""One block of the Transformer's encoder.
+"""The block of an encoder with all options of the Model Garden.
 
 Shapes:
     B  examples in the batch
     Q  positions that are encoded
     K  positions that are attended to
-    H  attention heads
     D  width of the model
-    N  tokens of all examples, where padding is left out
 """
 
 from collections.abc import Sequence
@@ -17,26 +15,57 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain import errors
-from quintain.modeling import rematerialization, tf_utils
+from quintain.garden.nlp.attention import block_sparse_attention, multi_query_attention
+from quintain.garden.nlp.layers import util
+from quintain.modeling import tf_utils
 from quintain.nlp.modeling.layers import (
-    attention,
     block_inputs,
-    block_sparse_attention,
-    dropout,
-    feed_forward,
+    encoder_block,
+    fused_attention,
     layer_arguments,
-    multi_query_attention,
     packed_rows,
     residual_block,
-    rms_norm,
-    util,
 )
-
-RMSNorm = rms_norm.RMSNorm
 
 
 @keras.saving.register_keras_serializable(package="Text")
-class TransformerEncoderBlock(residual_block.ResidualBlock):
+class RMSNorm(keras.layers.Layer):
+    """Divides by the root of the mean square, in float32, and scales.
+
+    Source:
+        Zhang and Sennrich, 2019 (https://arxiv.org/abs/1910.07467).
+    """
+
+    def __init__(
+        self, axis: int | Sequence[int] = -1, epsilon: float = 1e-6, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.axis = [axis] if isinstance(axis, int) else list(axis)
+        self.epsilon = epsilon
+
+    @override
+    def build(self, input_shape: Any) -> None:
+        shape = [1] * len(input_shape)
+        for axis in self.axis:
+            shape[axis] = input_shape[axis]
+        self.scale = self.add_weight(
+            shape=tuple(shape), initializer="ones", name="scale", autocast=False
+        )
+
+    @override
+    def call(self, inputs: tf.Tensor) -> tf.Tensor:
+        x = tf.cast(inputs, tf.float32)
+        mean = tf.reduce_mean(tf.square(x), axis=self.axis, keepdims=True)
+        scaled = x * tf.math.rsqrt(mean + self.epsilon) * tf.convert_to_tensor(self.scale)
+        return tf.cast(scaled, inputs.dtype)
+
+    @override
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "axis": self.axis, "epsilon": self.epsilon}
+
+
+@keras.saving.register_keras_serializable(package="Text")
+class TransformerEncoderBlock(encoder_block.EncoderBlock):
     """Self-attention and a feed-forward part.
 
     Attention that is as published is computed with fused projections, which can also leave padding
@@ -96,8 +125,25 @@ class TransformerEncoderBlock(residual_block.ResidualBlock):
         """
         given = layer_arguments.LayerArguments(locals())
         util.filter_kwargs(kwargs)
-        super().__init__(**kwargs)
+        options = residual_block.BlockOptions(
+            num_heads=num_attention_heads,
+            inner_width=inner_dim,
+            activation=inner_activation,
+            dropout_rate=output_dropout,
+            attention_dropout_rate=attention_dropout,
+            inner_dropout_rate=inner_dropout,
+            use_bias=use_bias,
+            norm_first=norm_first,
+            norm_epsilon=norm_epsilon,
+            kernel_initializer=given.kernel_initializer,
+            bias_initializer=given.bias_initializer,
+            attention_initializer=given.attention_initializer,
+        )
+        super().__init__(options, **kwargs)
         self.given = given
+        self.output_range = output_range
+        self.output_width = output_last_dim
+        self.use_query_residual = use_query_residual
         if diff_q_kv_att_layer_norm and not norm_first:
             raise errors.ConfigError(
                 "diff_q_kv_att_layer_norm (`diff_q_and_kv_attention_layer_norm`): got True with "
@@ -110,8 +156,8 @@ class TransformerEncoderBlock(residual_block.ResidualBlock):
             )
 
     @property
+    @override
     def takes_rows(self) -> bool:
-        """Whether the block can compute tokens alone: where attention is computed fused."""
         given = self.given
         is_default = given.are_unset(
             "bias_regularizer",
@@ -130,86 +176,52 @@ class TransformerEncoderBlock(residual_block.ResidualBlock):
 
     @override
     def build(self, input_shape: Any) -> None:
-        """Creates the parts.
-
-        Args:
-            input_shape: Shape of the input, or of the list of inputs.
-        """
+        super().build(input_shape)
         given = self.given
-        shape, key_value_shape = block_inputs.read_shapes(input_shape)
-        width: Any = given.output_last_dim or shape[-1]
-        is_fused = (
-            self.takes_rows
-            and len(shape) <= 3
-            and shape[-1] == key_value_shape[-1]
-            and shape[-1] % given.num_attention_heads == 0
-        )
-        self.self_attention = (
-            self._build_fused(shape) if is_fused else self._build_general(shape, key_value_shape)
-        )
-        self.feed_forward = feed_forward.FeedForward(
-            width,
-            given.inner_dim,
-            activation=given.inner_activation,
-            dropout_rate=given.inner_dropout,
-            dense_options=lambda: {**given.for_dense(), "kernel_regularizer": None},
-        )
-        inner_shape = (*shape[:-1], width)
-        self.feed_forward.build(inner_shape)
-        norm_shape = shape if given.norm_first else inner_shape
-        self.self_attention_norm = self._build_attention_norm(
-            "self_attention_layer_norm", norm_shape
-        )
-        self.key_value_norm = None
-        if given.diff_q_kv_att_layer_norm:
-            self.key_value_norm = self._build_attention_norm(
-                "self_attention_layer_norm_kv", key_value_shape
-            )
-        self.feed_forward_norm = self.build_norm("output_layer_norm", inner_shape)
-        self.dropout = dropout.Dropout(given.output_dropout)
         self.low_rank: Any = None
         if given.linformer_dim is not None:
+            _, (batch, length, width) = block_inputs.read_shapes(input_shape)
             size = given.linformer_dim * (1 if given.linformer_shared_kv_projection else 2)
             self.low_rank = keras.layers.EinsumDense(
                 "...bc,cd->...bd",
                 output_shape=(None, size),
                 name="lowrank_kv_projection",
-                **{**given.for_dense(), "kernel_regularizer": None},
+                **self.list_dense_options(),
             )
-            self.low_rank.build((key_value_shape[0], key_value_shape[2], key_value_shape[1]))
-        self.built = True
+            self.low_rank.build((batch, width, length))
 
-    def _build_attention_norm(self, name: str, shape: Any) -> keras.layers.Layer:
+    @override
+    def list_dense_options(self) -> dict[str, Any]:
+        return {**self.given.for_dense(), "kernel_regularizer": None}
+
+    @override
+    def _build_attention_norms(self, shape: Any, key_value_shape: Any) -> None:
+        self.self_attention_norm = self._build_norm("self_attention_layer_norm", shape)
+        if self.given.diff_q_kv_att_layer_norm:
+            name = "self_attention_layer_norm_kv"
+            self.key_value_norm = self._build_norm(name, key_value_shape)
+
+    def _build_norm(self, name: str, shape: Any) -> keras.layers.Layer:
         if not self.given.use_rms_norm:
             return self.build_norm(name, shape)
-        norm = rms_norm.RMSNorm(epsilon=self.given.norm_epsilon, name=name)
+        norm = RMSNorm(epsilon=self.norm_epsilon, name=name)
         norm.build(shape)
         return norm
 
-    def _get_attention_initializer(self) -> Any:
+    @override
+    def _build_attention(self, shape: Any, key_value_shape: Any) -> Any:
         given = self.given
-        initializer = given.attention_initializer or given.kernel_initializer
-        return tf_utils.clone_initializer(initializer)
-
-    def _build_fused(self, shape: Any) -> attention.SelfAttention:
-        given = self.given
-        layer = attention.SelfAttention(
-            given.num_attention_heads,
-            shape[-1],
-            dropout_rate=given.attention_dropout,
-            use_bias=given.use_bias,
-            kernel_initializer=self._get_attention_initializer(),
-            bias_initializer=given.bias_initializer,
-            name="self_attention",
-        )
-        layer.build(shape)
-        return layer
-
-    def _build_general(self, shape: Any, key_value_shape: Any) -> keras.layers.MultiHeadAttention:
-        given = self.given
-        options = given.for_dense() | {
-            "kernel_regularizer": None,
-            "kernel_initializer": self._get_attention_initializer(),
+        if (
+            self.takes_rows
+            and len(shape) <= 3
+            and shape[-1] == key_value_shape[-1]
+            and shape[-1] % given.num_attention_heads == 0
+        ):
+            return super()._build_attention(shape, key_value_shape)
+        options = self.list_dense_options() | {
+            "kernel_initializer": tf_utils.clone_initializer(
+                given.attention_initializer or given.kernel_initializer
+            ),
             "num_heads": given.num_attention_heads,
             "key_dim": given.key_dim or shape[-1] // given.num_attention_heads,
             "value_dim": given.value_dim,
@@ -218,6 +230,7 @@ class TransformerEncoderBlock(residual_block.ResidualBlock):
             "attention_axes": given.attention_axes,
             "output_shape": given.output_last_dim,
         }
+        layer: keras.layers.MultiHeadAttention
         if given.src_block_size is not None:
             layer = block_sparse_attention.MultiHeadAttention(
                 given.src_block_size,
@@ -229,7 +242,7 @@ class TransformerEncoderBlock(residual_block.ResidualBlock):
                 name="block_sparse_attention",
             )
         elif given.num_kv_heads is None:
-            layer = attention.MultiHeadAttention(**options, name="self_attention")
+            layer = keras.layers.MultiHeadAttention(**options, name="self_attention")
         else:
             layer = multi_query_attention.MultiHeadAttention(
                 num_kv_heads=given.num_kv_heads, **options, name="multi_query_attention"
@@ -240,57 +253,6 @@ class TransformerEncoderBlock(residual_block.ResidualBlock):
         return layer
 
     @override
-    @rematerialization.recomputes
-    def call(
-        self,
-        inputs: Any,
-        output_range: Any = None,
-        training: bool | None = None,
-        rows: packed_rows.PackedRows | None = None,
-    ) -> Any:
-        """Encodes.
-
-        Args:
-            inputs: `x`, `[x, mask]` or `[x, key_value, mask]`: `x` `[B, Q, D]` is encoded;
-                `key_value` `[B, K, D]` is attended to, `x` where there is none; `mask` `[B, Q, K]`
-                is 1 where that is allowed and 0 where not, and its `Q` may be 1.
-            output_range: How many positions, from the first, are encoded; None for all.
-            training: Whether to apply dropout.
-            rows: Where the tokens are, if `x` are tokens alone, `[N, D]`.
-
-        Returns:
-            `[B, Q, D]`; or that and the attention's weights `[B, H, Q, K]`, if they are asked for.
-        """
-        output_range = self.given.output_range if output_range is None else output_range
-        chosen = slice(output_range) if block_inputs.is_range(output_range) else None
-        return self.encode(inputs, chosen, training, rows)
-
-    def encode(
-        self,
-        inputs: Any,
-        chosen: slice | None,
-        training: bool | None,
-        rows: packed_rows.PackedRows | None = None,
-    ) -> Any:
-        """Encodes the positions that are chosen, None for all; other arguments as for `call`."""
-        x, key_value, mask = block_inputs.read_inputs(inputs)
-        norm = self.self_attention_norm
-        entered = self.enter(x, norm)
-        attended = (
-            entered if key_value is None else self.enter(key_value, self.key_value_norm or norm)
-        )
-        if chosen is not None:
-            x, (entered, mask) = x[:, chosen], block_inputs.choose(entered, mask, chosen)
-        output, scores = self._attend(entered, attended, mask, training, rows)
-        x, entered = self.go_on(
-            x if self.given.use_query_residual else None,
-            output,
-            (norm, self.feed_forward_norm),
-            training,
-        )
-        x = self.add_feed_forward(x, training, entered)
-        return (x, scores) if self.given.return_attention_scores else x
-
     def _attend(
         self,
         queries: tf.Tensor,
@@ -299,17 +261,13 @@ class TransformerEncoderBlock(residual_block.ResidualBlock):
         training: bool | None,
         rows: packed_rows.PackedRows | None,
     ) -> tuple[tf.Tensor, Any]:
-        """Returns the attention's output, and its weights if they are asked for."""
-        layer = self.self_attention
-        if isinstance(layer, attention.SelfAttention):
-            bias = None if mask is None else attention.to_bias(mask, self.compute_dtype)
-            memory = None if attended is queries else attended
-            return layer(queries, bias, training=training, rows=rows, memory=memory), None
+        if isinstance(self.self_attention, fused_attention.SelfAttention):
+            return super()._attend(queries, attended, mask, training, rows)
         key, value = attended, attended
         if self.low_rank is not None:
             queries, key, value = self._reduce(queries, attended, mask)
             mask = None
-        found = layer(
+        found = self.self_attention(
             query=queries,
             value=value,
             key=key,

@@ -7,12 +7,12 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain.config import gin_io
-from quintain.nlp.modeling.layers import (
-    layer_arguments,
+from quintain.garden.nlp.layers import (
     transformer_decoder_block,
     transformer_encoder_block,
     util,
 )
+from quintain.nlp.modeling.layers import layer_arguments
 
 
 @keras.saving.register_keras_serializable(package="Text")

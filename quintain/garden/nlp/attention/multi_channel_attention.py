@@ -16,8 +16,9 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
+from quintain.garden.nlp.attention import masked_softmax
 from quintain.modeling import tf_utils
-from quintain.nlp.modeling.layers import layer_arguments, masked_softmax
+from quintain.nlp.modeling.layers import layer_arguments
 
 
 @keras.saving.register_keras_serializable(package="Text")

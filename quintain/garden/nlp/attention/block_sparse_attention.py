@@ -17,7 +17,7 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain import errors
-from quintain.nlp.modeling.layers import einsum_attention
+from quintain.garden.nlp.attention import einsum_attention
 
 
 @keras.saving.register_keras_serializable(package="Text", name="BlockSparseAttention")
