@@ -105,7 +105,7 @@ def run(
         spec = experiment_spec.parse(config)
         experiment = commands.create_experiment(
             yaml_io.dump(config),
-            sent_code.find(commands, directory, spec.code),
+            **sent_code.find(commands, directory, spec.code),
             source="quintain train --cluster_workers",
             origin=provenance.collect(directory),
         )

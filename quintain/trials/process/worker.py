@@ -273,7 +273,7 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
     def report_exit(self, reason: workload.ExitedReason, message: str) -> None:
         """Tells why the process ends. A master that was away for too long is not told."""
         if not self.is_lost:
-            self._call_again(lambda: self._calls.report_exit(reason, message))
+            self._call_again(lambda: self._calls.report_exit(reason, _to_valid(message)))
 
     def note_wait(self, text: str) -> None:
         """Tells what a storage is waited for; a master that does not answer now is not told."""
@@ -285,7 +285,7 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
                     connection,
                     trial_id=self._settings.trial_id,
                     launch_id=self._settings.launch_id,
-                ).note_wait(text)
+                ).note_wait(_to_valid(text))
         except errors.QuintainError as error:
             logger.info("The master was not told what is waited for: %s", error)
 
@@ -395,3 +395,8 @@ def _fail(error: Exception) -> int:
 
 if __name__ == "__main__":
     process_end.leave(main())
+
+
+def _to_valid(text: str) -> str:
+    """Returns a text without halves of characters, which names of files bring into messages."""
+    return text.encode("utf-8", "backslashreplace").decode()
