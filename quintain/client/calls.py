@@ -201,7 +201,7 @@ class MasterCalls(Calls):
         Args:
             config_text: The config as YAML.
             model_dir: The user's code, which is copied; None if it needs none.
-            upload: The code in place of a directory; what `send_code` returned.
+            upload: The code in place of a directory: SHA-256 of the archive that was sent.
             source: Name of the config for messages.
             overrides: `path=value` texts that win over the config.
             parent_id: Experiment it was forked from.
@@ -210,6 +210,14 @@ class MasterCalls(Calls):
 
         Raises:
             ConfigError: Listing all that is wrong.
+        """
+
+    @call("GET", "/uploads/{name}")
+    def count_upload(self, name: str) -> dict[str, int]:
+        """Returns the bytes that are there of an archive of code, as `received`.
+
+        Args:
+            name: Its SHA-256.
         """
 
     # Each of them may be given twice.

@@ -1,11 +1,10 @@
 """Calls of users to a master over HTTP."""
 
-import base64
-import os
+import hashlib
 import pathlib
 import urllib.parse
 from collections.abc import Mapping
-from typing import IO, Final, Self
+from typing import Self
 
 from typing_extensions import override
 
@@ -13,9 +12,6 @@ from quintain.client import address as address_lib
 from quintain.client import call_table, calls
 from quintain.client.home import home as home_lib
 from quintain.client.http import connection, http_calls, transfers
-
-_PIECE_BYTES: Final = 3 * 2**20
-"""A piece with what base64 adds is well below the largest request of a user."""
 
 
 class MasterClient(http_calls.HttpCalls, calls.MasterCalls):
@@ -56,22 +52,28 @@ class MasterClient(http_calls.HttpCalls, calls.MasterCalls):
     def fetch_model_dir(self, experiment_id: int, directory: pathlib.Path) -> list[str]:
         return self._fetch(f"/experiments/{experiment_id}/files", directory, {})
 
-    def send_code(self, archive: IO[bytes]) -> str:
-        """Sends a `.tar` file of code for one new experiment, and returns what the master calls it.
+    def send_code(self, archive: pathlib.Path) -> str:
+        """Sends what is missing of a `.tar` file of code, and returns its SHA-256.
 
         Args:
-            archive: The file; it is read from its beginning.
+            archive: The file.
 
         Raises:
             MasterUnreachableError: If the connection is lost for long.
         """
-        root = f"{call_table.PREFIX}/uploads"
-        name: str = self._connection.request("POST", root, is_repeatable=True)["name"]
-        offset = archive.seek(0, os.SEEK_SET)
-        while piece := archive.read(_PIECE_BYTES):
-            body = {"offset": offset, "data": base64.b64encode(piece).decode()}
-            self._connection.request("PUT", f"{root}/{name}", body=body)
-            offset += len(piece)
+        with archive.open("rb") as file:
+            name = hashlib.file_digest(file, "sha256").hexdigest()
+
+        def ask_offset() -> int:
+            return self.count_upload(name)["received"]
+
+        transfers.send_file(
+            self._connection,
+            f"{call_table.PREFIX}/uploads/{name}",
+            archive,
+            offset=ask_offset(),
+            ask_offset=ask_offset,
+        )
         return name
 
     def _fetch(self, path: str, directory: pathlib.Path, sizes: Mapping[str, int]) -> list[str]:

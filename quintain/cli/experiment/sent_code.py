@@ -38,14 +38,12 @@ def find(
     from quintain.master.transfer import model_files
 
     assert isinstance(commands, master_client.MasterClient), "Who is elsewhere is asked over HTTP."
-    with (
-        tempfile.TemporaryFile(prefix="quintain-code-") as file,
-        tempfile.TemporaryDirectory(prefix="quintain-code-") as scratch,
-    ):
+    with tempfile.TemporaryDirectory(prefix="quintain-code-") as scratch:
         copy = pathlib.Path(scratch) / model_files.NAME
+        packed = pathlib.Path(scratch) / f"{model_files.NAME}.tar"
         listing = model_files.copy_model_dir(directory, copy, limits)
-        with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        with tarfile.open(packed, mode="w", format=tarfile.PAX_FORMAT) as archive:
             for name in (*listing.files, *listing.links):
                 if (copy / name).exists() or (copy / name).is_symlink():
                     archive.add(copy / name, name, recursive=False)
-        return {"model_dir": None, "upload": commands.send_code(file)}
+        return {"model_dir": None, "upload": commands.send_code(packed)}

@@ -41,7 +41,7 @@ class NewExperiment:
     """Directory with the user's code, on the machine of the master; it is copied."""
 
     upload: str | None = None
-    """The user's code in place of a directory; see `/uploads`."""
+    """The user's code in place of a directory: SHA-256 of an archive; see `/uploads`."""
 
     source: str = "config"
     """Name of the config for messages."""
