@@ -38,7 +38,7 @@ from quintain.client import address as address_lib
 from quintain.client import file_calls, worker_client
 from quintain.client.home import handed_tokens
 from quintain.client.http import connection as connection_lib
-from quintain.files import durable_files
+from quintain.files import atomic_write, disk_errors
 from quintain.process import held_ports, process_end
 from quintain.records import process_identity
 from quintain.records.config import checkpoint_storage_config
@@ -261,7 +261,7 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
         """
         text = json.dumps(codec.to_plain(result))
         retries.outlast_full_disks(
-            lambda: durable_files.replace(self._spool_path, text), doing="keeping a result"
+            lambda: atomic_write.write_atomically(self._spool_path, text), doing="keeping a result"
         )
         try:
             self._next = self._call_again(lambda: self._calls.report(result))
@@ -329,7 +329,7 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
 
     def _send_spooled(self, path: pathlib.Path) -> None:
         try:
-            result = codec.from_plain(workload.WorkloadResult, durable_files.read_json(path))
+            result = codec.from_plain(workload.WorkloadResult, disk_errors.read_json(path))
         except FileNotFoundError:
             return
         except (ValueError, TypeError, KeyError, AttributeError) as error:
