@@ -113,10 +113,10 @@ class CodeUploads:
 
     @contextlib.contextmanager
     def _opening(self, name: str) -> Iterator[IO[bytes]]:
-        file = None
-        with changing_files.leaving_out():
-            file = self._find(name).open("rb")
-        with file or contextlib.nullcontext():
+        with contextlib.ExitStack() as opened:
+            file = None
+            with changing_files.leaving_out():
+                file = opened.enter_context(self._find(name).open("rb"))
             if file is None or hashlib.file_digest(file, "sha256").hexdigest() != name:
                 self._forget(name)
                 raise errors.NotFoundError(
