@@ -8,6 +8,7 @@ import time
 import pytest
 
 from quintain import errors
+from quintain.client.http import connection, transfers
 from quintain.master.transfer import model_files
 from quintain.records.config import experiment_sections
 from quintain.server import code_uploads
@@ -197,3 +198,15 @@ def test_a_full_disk_is_said(uploads, monkeypatch):
         pytest.raises(errors.NoRoomError, match=r"No space left on device. Free some space"),
     ):
         piece.write(b"abc")
+
+
+def test_code_is_sent_in_pieces_and_only_once(over_http, tmp_path, monkeypatch):
+    archive = tmp_path / "code.tar"
+    archive.write_bytes(pack(("model_def.py", b"a" * 5000)))
+    monkeypatch.setattr(transfers, "PIECE_BYTES", 4096)
+
+    name = over_http.send_code(archive)
+
+    assert over_http.count_upload(name) == {"received": archive.stat().st_size}
+    monkeypatch.setattr(connection.Connection, "send_bytes", None)
+    assert over_http.send_code(archive) == name

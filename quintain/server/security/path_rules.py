@@ -71,7 +71,7 @@ TABLE: Final[Mapping[str, Mapping[str, Client]]] = {
     "/experiments/{experiment_id}/search": {"GET": _PAGE},
     "/experiments/{experiment_id}/table": {"GET": _PAGE},
     "/experiments/{experiment_id}/table.csv": {"GET": _PAGE},
-    "/experiments/{experiment_id}/trials": {"GET": _USER},
+    "/experiments/{experiment_id}/trials": {"GET": _PAGE},
     "/experiments/{experiment_id}/{command}": {"POST": _PAGE},
     "/master": {"GET": _PAGE},
     "/master/sign-in": {"POST": _USER},
