@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from typing_extensions import override
 
-from quintain.files import durable_files, file_paths
+from quintain.files import disk_errors, file_paths
 
 _CODES: Final = {
     "NotFoundError": errno.ENOENT,
@@ -109,7 +109,7 @@ class _Local(FileSystem):
         except ValueError:  # No file has such a name.
             return None
         except OSError as error:
-            if durable_files.says_nothing(error):
+            if disk_errors.says_nothing(error):
                 raise
             return None
 

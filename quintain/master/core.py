@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from quintain import errors
-from quintain.files import durable_files
+from quintain.files import disk_errors
 from quintain.master import entries, faults
 from quintain.master.cleanup import deletions, home_identity
 from quintain.master.machine import active_time
@@ -328,7 +328,7 @@ class Core:
             if self.deletions.home_id:  # What is mounted there, if anything is, is the home.
                 os.stat(self.home / home_identity.FILE_NAME)
             if self.problem:
-                durable_files.check_disk(self.home)
+                disk_errors.check_disk(self.home)
         except OSError as error:
             place = os.fsdecode(error.filename or self.home)
             lost = failures.explain_disk(error, place)

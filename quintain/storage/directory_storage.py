@@ -15,7 +15,7 @@ from typing import BinaryIO
 from typing_extensions import override
 
 from quintain import errors
-from quintain.files import changing_files, durable_files
+from quintain.files import atomic_write, changing_files
 from quintain.records import checkpoint_manifest
 from quintain.storage import checkpoint_storage, retries
 
@@ -72,9 +72,9 @@ class DirectoryStorage(checkpoint_storage.CheckpointStorage):
     def commit(self, directory: pathlib.Path, name: str) -> None:
         try:
             with self._explaining():
-                durable_files.sync_tree(directory)
+                atomic_write.sync_tree(directory)
                 directory.rename(self._root / name)
-                durable_files.sync_directory(self._root)
+                atomic_write.sync(self._root)
         except errors.CheckpointError:
             self.discard(directory, name)
             raise

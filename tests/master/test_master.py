@@ -895,7 +895,7 @@ def test_a_lost_disk_of_the_home_ends_no_experiment(
     with monkeypatch.context() as patch:
         # What handles one experiment meets the disk, and so does who looks whether it is back.
         patch.setattr(scheduling.Scheduling, "_end_run", refuse)
-        patch.setattr(core.durable_files, "check_disk", refuse)
+        patch.setattr(core.disk_errors, "check_disk", refuse)
         for _ in range(3):
             master.tick()
             assert words in master.status().problem

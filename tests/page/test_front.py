@@ -75,7 +75,7 @@ def test_page_says_that_the_master_is_gone_and_goes_on_when_it_is_back(serve, op
 
 
 def test_filter_chooses_rows_and_names_the_mistake_in_a_wrong_one(serve, open_page):
-    page = open_page(serve(num_trials=500), "#/experiments/1")
+    page = open_page(serve(num_trials=500), "#/experiments/1", expected="status of 400")
     expect(page.locator(ROWS).first).to_be_visible()
 
     page.get_by_role("button", name="?").click()
@@ -87,8 +87,8 @@ def test_filter_chooses_rows_and_names_the_mistake_in_a_wrong_one(serve, open_pa
     page.get_by_label("Filter trials").fill("optimizer == lamb and accuracy > 0.5")
     expect(page.locator(".filter-problem")).to_have_count(0)
 
-    page.get_by_role("button", name="completed").click()
     expect(page.locator(".filter-count")).to_have_text(re.compile(r"^\d+ of 500 trials"))
+    page.get_by_role("button", name="completed").click()
     assert set(read_column(page, 10)) == {"lamb"}
     assert set(read_column(page, 2)) == {"completed"}
 

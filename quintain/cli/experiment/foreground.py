@@ -132,7 +132,7 @@ def run(
             client,
             is_embedded=False,
             is_quiet=is_quiet,
-            build_link=lambda: client.page.build_link(stays=True).url,
+            build_link=lambda: client.build_link(stays=True).url,
         )
         return foreground.run(begin, client)
 

@@ -24,7 +24,7 @@ import re2
 from pathspec.patterns.gitignore import spec as gitignore
 
 from quintain import errors
-from quintain.files import changing_files, durable_files
+from quintain.files import atomic_write, changing_files
 from quintain.records.config import experiment_sections, source_folders
 from quintain.store import failures
 
@@ -245,7 +245,7 @@ def copy_model_dir(
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.symlink_to(link)
     with _explaining(source, target):
-        durable_files.sync_tree(target)
+        atomic_write.sync_tree(target)
     return listing
 
 
@@ -265,7 +265,7 @@ def move_model_dir(
     list_files(source, limits, has_rules=False)
     with _explaining(source, target):
         source.rename(target)
-        durable_files.sync_tree(target)
+        atomic_write.sync_tree(target)
 
 
 def find_staging(home: pathlib.Path) -> pathlib.Path:

@@ -2,7 +2,7 @@
 // Chooses which trials all views show: by state, by an expression, by brushes; and says what is selected.
 import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
 import { describeRange } from "./brush.js";
-import { shortenName } from "./filter.js";
+import { shortenName } from "./experiment_data.js";
 import * as format from "./format.js";
 import { useKeys } from "./keys.js";
 import { Button, Menu } from "./widgets.js";

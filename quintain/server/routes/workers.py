@@ -146,7 +146,7 @@ def build_router(
         body = await request.body()
 
         work = await anyio.to_thread.run_sync(_record, calls, trial_id, launch_id, body)
-        return responses.to_response(work or {})
+        return responses.to_response(work)
 
     @router.post("/{launch_id}/rendezvous")
     def meet(trial_id: int, launch_id: str, arrival: Arrival) -> fastapi.Response:

@@ -1,13 +1,4 @@
-"""Writes small files so that a reader finds the old content or the new one, never a part.
-
-A process may be killed and a machine lose its power at any moment. So a file is written beside its
-place, forced to the disk, and moved there; then the directory, which holds the new name, is forced
-to the disk as well. Whoever reads such a file need not expect a torn end; files that were written
-by others, or copied, are read by `read_json`, which names the file that can't be understood.
-
-These are functions for local files. Directories of runs may lie elsewhere (`gs://...`), where a
-file appears when it is closed.
-"""
+"""Errors of disks and of files: which file, why, what to do, and whether it may pass."""
 
 import contextlib
 import errno
@@ -17,14 +8,9 @@ import pathlib
 import re
 import shutil
 import tempfile
-from concurrent import futures
 from typing import Any, Final
 
 from quintain import errors
-
-SCRATCH_SUFFIX: Final = ".incomplete"
-"""What is appended to the name of a file while it is written."""
-
 
 _ADVICE: Final = {
     errno.EACCES: "Check the owner and the permissions of file and directory",
@@ -44,7 +30,6 @@ _ADVICE: Final = {
 _SHARED_MEMORY: Final = "/dev/shm"
 _NO_ROOM_BYTES: Final = 1 << 20
 _PROBE_BYTES: Final = 1 << 16
-_NUM_SYNCING: Final = 16
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _LOST: Final = frozenset({errno.EIO, errno.EROFS, errno.ESTALE, errno.ENODEV, errno.ENXIO})
 _SAYS_NOTHING: Final = _LOST | {
@@ -60,46 +45,6 @@ _CODES: Final = {os.strerror(code): code for code in (*_ADVICE, errno.ENOENT, er
 _IN_TENSORFLOW: Final = re.compile(
     rf"\s*(?:{{{{.*?}}}} )?(?P<path>[^;\n]*); (?P<reason>{'|'.join(map(re.escape, _CODES))})\b"
 )
-
-
-def replace(path: str | os.PathLike[str], content: str | bytes, *, mode: int = 0o666) -> None:
-    """Writes a file in place of the one that is there, if any.
-
-    There must be one writer at a time.
-
-    Args:
-        path: The file. Its directory exists.
-        content: What it is to hold; text is written as UTF-8, line ends as they are.
-        mode: Permissions of the file, less the umask.
-
-    Raises:
-        OSError: If it can't be written; the former file is then as it was.
-
-    Example:
-        >>> import tempfile
-        >>> path = os.path.join(tempfile.mkdtemp(), "state.json")
-        >>> replace(path, "{}")
-        >>> os.listdir(os.path.dirname(path))
-        ['state.json']
-    """
-    path = os.fspath(path)
-    scratch = path + SCRATCH_SUFFIX
-    data = content.encode() if isinstance(content, str) else content
-    # A scratch file that a killed process left may have other permissions.
-    pathlib.Path(scratch).unlink(missing_ok=True)
-    try:
-        descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-        with open(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(scratch, path)
-    except OSError as error:
-        pathlib.Path(scratch).unlink(missing_ok=True)
-        if error.filename is None:  # The system names what it can't open, not what it can't write.
-            error.filename = path
-        raise
-    sync_directory(os.path.dirname(path))
 
 
 def explain(error: BaseException) -> str | None:
@@ -191,26 +136,6 @@ def check_disk(directory: str | os.PathLike[str]) -> None:
     except OSError as error:
         error.filename = os.fspath(directory)
         raise
-
-
-def sync_tree(directory: pathlib.Path) -> None:
-    """Waits until a directory and all files below it are on the disk.
-
-    Many files are waited for at once, which file systems write together.
-    """
-    paths = [path for path in directory.rglob("*") if not path.is_symlink()]
-    with futures.ThreadPoolExecutor(_NUM_SYNCING) as threads:
-        for _ in threads.map(sync_directory, [*paths, directory]):
-            pass
-
-
-def sync_directory(directory: str | os.PathLike[str]) -> None:
-    """Forces the names in a directory to the disk, after files were made, moved or deleted."""
-    descriptor = os.open(os.fspath(directory) or os.curdir, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def read_json(path: str | os.PathLike[str]) -> Any:

@@ -1,11 +1,11 @@
 import pytest
 
 from quintain import errors
-from quintain.client.http import fetched_files
+from quintain.records.views import file_listing
 
 
 def test_files_are_written_below_the_directory(tmp_path):
-    target = fetched_files.make_target(tmp_path / "new", "data/a b.txt")
+    target = file_listing.make_target(tmp_path / "new", "data/a b.txt")
     assert target == tmp_path / "new/data/a b.txt"
     assert target.parent.is_dir()
 
@@ -18,5 +18,5 @@ def test_no_name_leads_out_of_the_directory(tmp_path, name):
     (directory / "link").symlink_to(outside)
     (directory / "out").symlink_to(outside / "new")
     with pytest.raises(errors.DataError, match="leads out of"):
-        fetched_files.make_target(directory, name)
+        file_listing.make_target(directory, name)
     assert list(outside.iterdir()) == []
