@@ -86,7 +86,7 @@ class ExponentialMovingAverage(optimizer_wrapper.OptimizerWrapper):
 
     @property
     def has_shadow_copy(self) -> bool:
-        """Whether the averages exist."""
+        """True if the averages exist."""
         return bool(self._averages)
 
     @property
@@ -96,7 +96,7 @@ class ExponentialMovingAverage(optimizer_wrapper.OptimizerWrapper):
 
     @property
     def is_swapped(self) -> bool:
-        """Whether the weights hold the averages at present."""
+        """True if the weights hold the averages at present."""
         return bool(self._is_swapped.numpy())
 
     def shadow_copy(self, model: keras.Model) -> None:

@@ -1,4 +1,4 @@
-"""What all optimizers share: how gradients become updates, on one replica or on many.
+"""Base class of the optimizers: from gradients to updates, on one replica or on many.
 
 Keras clips the gradients of each replica before it sums them, and updates a variable by a dozen
 small operations. Here the gradients are summed first, so that clipping sees the gradient of the
@@ -288,7 +288,7 @@ class FusedOptimizer(keras.optimizers.Optimizer):
         return self._clipping.clip(gradients)
 
     def _is_sparse_update(self) -> bool:
-        """Whether `_update_variable` takes `tf.IndexedSlices` as they are, with repeated rows."""
+        """True if `_update_variable` takes `tf.IndexedSlices` as they are, with repeated rows."""
         return False
 
     def _run_update(self, gradient: Any, variable: keras.Variable, hyper: Any) -> None:

@@ -67,7 +67,7 @@ class GradientAccumulation(optimizer_wrapper.OptimizerWrapper):
 
     @property
     def is_accumulating(self) -> bool:
-        """Whether `apply` only adds to the sums at present."""
+        """True if `apply` only adds to the sums at present."""
         return self._is_accumulating
 
     @override
