@@ -1,4 +1,4 @@
-"""What TensorFlow is told of derivatives of the native operations themselves.
+"""Refusal of second derivatives through native operations.
 
 They are called within custom gradients, so that TensorFlow asks for these only if a gradient is
 differentiated again, as a gradient penalty's is.

@@ -1,4 +1,4 @@
-"""Where native kernels are used: in training steps on CPUs that XLA does not compile.
+"""Selection of native kernels: training steps on CPUs that XLA does not compile.
 
 The trainer opens `training_scope` around a step; layers, losses and optimizers ask `is_native`
 while the step is traced. Elsewhere - evaluation, exports, XLA, GPUs - the answer is no, so that
@@ -25,7 +25,7 @@ _scope: contextvars.ContextVar["_Scope | None"] = contextvars.ContextVar("scope"
 
 
 class _Scope:
-    """Where native kernels are used: in one graph, or eagerly."""
+    """Scope of native kernels: one graph, or eager execution."""
 
     def __init__(self) -> None:
         self.graph = _find_graph()
