@@ -1,4 +1,4 @@
-"""Which class or function builds what a config describes."""
+"""Registry of builders: the class or function that a config describes."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
