@@ -1,4 +1,4 @@
-"""Which kernels the training steps of a run use."""
+"""Choice of kernels for the training steps of a run."""
 
 from collections.abc import Callable
 from typing import Any
