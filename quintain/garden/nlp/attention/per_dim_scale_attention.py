@@ -1,4 +1,4 @@
-"""Attention that learns how much each dimension of its queries counts."""
+"""Attention with a learnt scale for each dimension of its queries."""
 
 import math
 from typing import Any, Final
@@ -20,7 +20,6 @@ class PerDimScaleAttention(einsum_attention.EinsumAttention):
     """Keras' attention, with a factor learnt for each dimension of a head's queries."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Stores the options; arguments as for `keras.layers.MultiHeadAttention`."""
         super().__init__(*args, **kwargs)
 
     @override

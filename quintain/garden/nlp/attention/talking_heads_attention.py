@@ -1,4 +1,4 @@
-"""Attention whose heads talk: scores and weights are mixed across heads.
+"""Talking-heads attention: scores and weights are mixed across heads.
 
 Shapes:
     B  examples in the batch
@@ -32,7 +32,6 @@ class TalkingHeadsAttention(einsum_attention.EinsumAttention):
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Stores the options; arguments as for `keras.layers.MultiHeadAttention`."""
         super().__init__(*args, **kwargs)
 
     @override

@@ -1,4 +1,4 @@
-"""Several sequences in one row, and blocks that encode some positions only.
+"""Packed sequences, and encoder blocks with a stride.
 
 Shapes:
     B  examples in the batch
@@ -75,7 +75,6 @@ class StridedTransformerEncoderBlock(transformer_encoder_block.TransformerEncode
     """`TransformerEncoderBlock` that encodes each `stride`-th position."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Stores the options; arguments as for its base class, without `output_range`."""
         super().__init__(*args, **kwargs)
         _check_range(self.given.output_range)
 
@@ -92,7 +91,6 @@ class StridedReZeroTransformer(rezero_transformer.ReZeroTransformer):
     """`ReZeroTransformer` that encodes each `stride`-th position."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Stores the options; arguments as for its base class, without `output_range`."""
         super().__init__(*args, **kwargs)
         _check_range(self._given.output_range)
 
