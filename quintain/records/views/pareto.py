@@ -1,4 +1,4 @@
-"""The Pareto front: what is best in several metrics at once."""
+"""Pareto front of several metrics."""
 
 import math
 from collections.abc import Sequence
