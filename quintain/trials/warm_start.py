@@ -1,4 +1,4 @@
-"""Has TensorFlow do what it does once in each process, before processes are copied.
+"""Warm-up of TensorFlow in a process, before it is forked.
 
 Much of a short trial's processor time is such work: TensorFlow looks through all its kernels for
 each kind of operation, oneDNN writes its machine code, Python finds out which types its

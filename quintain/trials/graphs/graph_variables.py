@@ -1,4 +1,4 @@
-"""Variables of a graph: checks against checkpoints, local ones, and values that are restored."""
+"""Variables of a graph: fit with checkpoints, local ones, and temporary values."""
 
 import contextlib
 import pathlib
@@ -36,7 +36,7 @@ class LocalVariables:
 
     @contextlib.contextmanager
     def begun_anew(self, session: Any) -> Iterator[None]:
-        """Gives them their initial values for this block, and back what they had."""
+        """Resets local variables to their initial values inside, and puts them back."""
         with restored(session, self._variables):
             session.run(self._initializer)
             yield
@@ -44,7 +44,7 @@ class LocalVariables:
 
 @contextlib.contextmanager
 def restored(session: Any, variables: Sequence[Any]) -> Iterator[None]:
-    """Gives variables the values back after this block that they had before it."""
+    """Puts back, at the end of the block, the values that variables had before it."""
     values = session.run(list(variables))
     try:
         yield

@@ -1,4 +1,4 @@
-"""Random operations of a graph as functions of the step.
+"""Stateless random operations of a graph, as functions of the step.
 
 TensorFlow 1's random operations keep their state where no checkpoint reaches it, so that a training
 that goes on from a checkpoint draws other numbers than one that was not interrupted. While a graph

@@ -1,4 +1,4 @@
-"""The variables of which the state of a Keras trial consists, wherever they are held."""
+"""State of a Keras trial: all variables, wherever they are held."""
 
 import logging
 import pathlib
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 class KerasState:
-    """What Keras knows of a model, and what else model, trial and callbacks hold."""
+    """Variables of model, trial and callbacks, and random states."""
 
     def __init__(
         self, model: keras.Model, trial: Any, callbacks: Iterable[keras.callbacks.Callback]
@@ -41,7 +41,7 @@ class KerasState:
 
     @property
     def is_found(self) -> bool:
-        """Whether `find` was called."""
+        """True if `find` was called."""
         return bool(self._values)
 
     @property

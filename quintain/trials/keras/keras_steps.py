@@ -1,4 +1,4 @@
-"""The training and test steps of a compiled Keras model, many of them in one call."""
+"""Training and test steps of a compiled Keras model, many of them in one call."""
 
 import contextlib
 import functools

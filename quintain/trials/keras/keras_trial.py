@@ -1,4 +1,4 @@
-"""Keras models as trials: `fit`, in pieces, resumable to the bit."""
+"""Keras models as trials: `fit` in pieces, resumable to the bit."""
 
 import abc
 import contextlib

@@ -1,4 +1,4 @@
-"""Checkpoints that go through the master: of processes that do not see its directories."""
+"""Checkpoint storage through the master, for processes that do not see its directories."""
 
 import contextlib
 import pathlib

@@ -1,4 +1,4 @@
-"""The directory of one checkpoint of a trial: complete or absent, and what is in it.
+"""Directory of one checkpoint of a trial, complete or absent.
 
 <uuid>/metadata.json      which trial it is of, after how many batches, and what files there are
        random_state.json  Python's and NumPy's random states

@@ -1,4 +1,4 @@
-"""`python -m quintain.trials.process.worker`: the process of one trial.
+"""Worker: `python -m quintain.trials.process.worker`, the process of one trial.
 
 A launcher starts it. It gets its work from the master over HTTP, and survives the master's
 restarts: it tries again for an hour, and keeps the result that it could not hand in yet in a file.
@@ -111,7 +111,7 @@ def run(settings: "Settings", connection: connection_lib.Connection) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What the environment says."""
+    """Settings that the environment holds."""
 
     address: address_lib.Address
     """Where the master is, and what it recognises this process by."""
@@ -200,7 +200,7 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
 
     @property
     def is_lost(self) -> bool:
-        """Whether the master was away for too long; nothing is sent any more."""
+        """True if the master was away for too long; nothing is sent any more."""
         return self._is_lost or self._file_calls.is_lost
 
     def start(self) -> trial.TrialSpec:

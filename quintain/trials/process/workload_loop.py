@@ -1,4 +1,4 @@
-"""The loop that every trial's process runs: train, validate, checkpoint, terminate."""
+"""Workload loop of a trial's process: train, validate, checkpoint, terminate."""
 
 import contextlib
 import dataclasses
