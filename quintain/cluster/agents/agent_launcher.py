@@ -1,4 +1,4 @@
-"""Starts trials on machines whose agents call this master, and on its own.
+"""Launcher of trials on machines whose agents call this master, and on its own.
 
 The master connects to nobody: agents ask for orders and send reports (`agent_protocol`), and
 `server/routes/agents.py` hands them on to here. Each agent has a lock of its own, so that a
