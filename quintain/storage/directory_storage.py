@@ -1,4 +1,4 @@
-"""Checkpoints in a directory of this machine, or of a file system that machines share.
+"""Checkpoint storage in a directory, on this machine or on a shared file system.
 
 <uuid>/metadata.json      the manifest
        ...                what the trial writes

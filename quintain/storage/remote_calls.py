@@ -1,4 +1,4 @@
-"""Calls of an fsspec file system: each has to answer within some time, and is repeated for a while.
+"""Calls of an fsspec file system, with timeouts and retries.
 
 A client has timeouts of its own, but not for everything: a server that takes a connection and never
 reads what is sent is waited for without end.

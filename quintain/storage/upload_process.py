@@ -1,4 +1,4 @@
-"""A process that uploads checkpoints of a trial, so that the trial can train meanwhile.
+"""Upload process of a trial's checkpoints, so that the trial can train meanwhile.
 
 The clients of object stores draw random numbers, which a trial must not miss, and need processor
 time; so a thread would not do. `python -m quintain.storage.upload_process` reads requests from its
