@@ -1,4 +1,4 @@
-"""Brings the schema of a database up to date, step by step."""
+"""Schema migrations of a database."""
 
 import pathlib
 from typing import Final

@@ -1,1 +1,1 @@
-"""The steps by which a database of an older version gets today's schema."""
+"""Schema migrations, step by step."""

@@ -1,4 +1,4 @@
-"""Runs migrations on the connection that `store.open_store` gives."""
+"""Alembic environment, which runs migrations on the connection that `store.open_store` gives."""
 
 from alembic import context
 

@@ -1,1 +1,1 @@
-"""One file for each change of the schema."""
+"""Schema revisions, a file for each."""
