@@ -1,4 +1,4 @@
-"""What may change when an experiment that has ended goes on."""
+"""Continuation of an ended experiment: allowed changes of its config."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What all parts of the master share: the experiments in memory, their processes, and one lock."""
+"""Core of the master: the experiments in memory, their launches, and one lock."""
 
 import collections
 import contextlib

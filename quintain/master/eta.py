@@ -1,4 +1,4 @@
-"""How long experiments still take."""
+"""ETA: estimated seconds until an experiment is over."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What is said of an exception that nobody expected while one experiment was handled."""
+"""Descriptions of unexpected exceptions in the handling of one experiment."""
 
 import contextlib
 import pathlib

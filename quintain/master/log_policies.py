@@ -1,4 +1,4 @@
-"""What the log of a trial that fails says about starting it again.
+"""Log policies: reactions to patterns in the log of a trial that fails.
 
 A line of the log is looked at when it comes; what it means counts when the trial fails, for only
 then its log is complete.

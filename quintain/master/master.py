@@ -1,4 +1,4 @@
-"""The master: what experiments do, who holds which slot, and what trial processes are asked.
+"""Master: builds the parts that run experiments, and runs their threads.
 
 The master puts the parts together, and runs the threads: `commands` (what users ask),
 `worker_calls` (what processes ask), `scheduling` (what processes there are) and `recovery` (what a
@@ -236,7 +236,7 @@ class Master:
             logger.exception("What the database does not know could not be looked for.")
 
     def _is_any_ending(self) -> bool:
-        """Whether a slot becomes free at any moment: its next process should not wait."""
+        """Returns whether a slot becomes free at any moment: its next process should not wait."""
         with self._core.condition:
             return bool(self._core.ending)
 

@@ -1,4 +1,4 @@
-"""Makes new experiments: reads their configs, copies the code of their users, and starts them."""
+"""Creation of experiments: reads a config, copies the user's code, and stores both."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""Takes up where the last master ended: experiments from their events, processes by identity.
+"""Recovery after a restart: experiments from their events, processes by identity.
 
 A process that is still there is taken over, and goes on as if nothing had happened. One that ended
 meanwhile counts as whatever its exit code says. One that vanished without a trace, because the

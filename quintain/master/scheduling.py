@@ -1,4 +1,4 @@
-"""The part of the master that starts, watches and ends processes."""
+"""Scheduling loop of the master: starts, watches and ends processes."""
 
 import logging
 import time
@@ -51,7 +51,6 @@ class Scheduling:
         address: str,
         launch_key: launch_tokens.LaunchKey,
     ) -> None:
-        """Stores what processes are given: where the master is, and each a token of its own."""
         self._core = core
         self._launcher = launcher
         core.nodes.most_slots = launcher.find_most_slots()
@@ -166,7 +165,7 @@ class Scheduling:
             self._lines = []
 
     def _is_known(self, trial_id: int) -> bool:
-        """Whether there is such a trial; its experiment may have been deleted meanwhile."""
+        """Returns whether there is such a trial; its experiment may have been deleted meanwhile."""
         if any(trial_id in entry.request_ids for entry in self._core.entries.values()):
             return True
         with self._core.store.reading() as session:

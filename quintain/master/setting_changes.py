@@ -1,4 +1,4 @@
-"""Changes of an experiment's settings as parts of its config."""
+"""Conversion of an experiment's changed settings to config overrides."""
 
 from collections.abc import Mapping
 from typing import Any, Final

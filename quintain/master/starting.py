@@ -1,4 +1,4 @@
-"""The part of the master that gives slots to trials and starts their processes."""
+"""Start of trials: choice of experiments, placement, and processes."""
 
 import dataclasses
 import functools
@@ -47,17 +47,6 @@ class Starting:
         note_lost: Callable[[entries.LiveRun, int, str], None],
         backfill_secs: float = room.BACKFILL_SECS,
     ) -> None:
-        """Stores what processes are given: where the master is, and each a token of its own.
-
-        Args:
-            core: The master's state.
-            workers: Is told whether trials wait for slots.
-            launcher: Starts processes.
-            address: Where workers reach the master.
-            launch_key: Makes what they authenticate with.
-            note_lost: Is told of processes that could not be started: the start, the rank, why.
-            backfill_secs: How long a trial waits before others use what is reserved for it.
-        """
         self._core = core
         self._workers = workers
         self._launcher = launcher

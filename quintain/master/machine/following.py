@@ -1,4 +1,4 @@
-"""What a trial will be asked after a checkpoint, as far as that is certain already."""
+"""Prediction of the workloads that follow a checkpoint."""
 
 import copy
 from typing import Final

@@ -1,4 +1,4 @@
-"""Trials that fail alike before any has trained: what they share is to blame, and no chance."""
+"""Detection of trials that all fail alike before any has trained."""
 
 from quintain.master.machine import trial_machine
 

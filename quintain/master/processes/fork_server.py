@@ -1,4 +1,4 @@
-"""`python -m quintain.master.processes.fork_server`: a warm process whose copies become trials.
+"""Fork server: `python -m quintain.master.processes.fork_server`, whose copies become trials.
 
 It imports what trials need, which takes seconds, and forks for each launch, which takes
 milliseconds. It is its own process because a process may only be forked safely while it has one
@@ -83,7 +83,7 @@ def main() -> None:
 
 
 class NewThreads:
-    """Remembers during which import a native thread was started.
+    """Detects native threads, and the import that started each.
 
     Python tells before each import; a thread that is there then and was not before belongs to the
     import before.
@@ -106,7 +106,7 @@ class NewThreads:
         self._is_watching = False
 
     def begin(self, module: str) -> None:
-        """Takes it that a module is imported from now on."""
+        """Notes the module that is imported from now on."""
         self._look()
         self._module = module
         self._last_import = (module, module)
@@ -292,7 +292,7 @@ class _Supervisors:
 
 
 def _has_ended(chosen: socket.socket) -> bool:
-    """Whether what a supervisor watched over has ended; or itself, which shows when it is asked."""
+    """Returns whether a supervisor's process has ended, or the supervisor itself."""
     try:
         return chosen.recv(1, socket.MSG_DONTWAIT) in (b"\n", b"")
     except BlockingIOError:

@@ -1,4 +1,4 @@
-"""Copies of users' model directories, so that later changes do not reach a running experiment.
+"""Copies of users' model directories, made when an experiment is created.
 
 A directory may be anything: one with links that lead in circles or out of it, with sockets and
 pipes, with data of terabytes, or one that changes while it is copied. So links are copied as links
@@ -91,7 +91,7 @@ _NONE: Final = _Spec(())
 
 @dataclasses.dataclass
 class Listing:
-    """What is copied of a directory, and what is not."""
+    """Files of a directory that are copied, and those that are not."""
 
     files: dict[str, int] = dataclasses.field(default_factory=dict)
     """Bytes of each plain file, by its path with `/`, relative to the directory."""
@@ -131,7 +131,7 @@ class _Patterns:
 
 
 class _Rules:
-    """What is left out, at one place of the tree."""
+    """Ignore rules, at one place of the tree."""
 
     def __init__(self, own: _Patterns, git: tuple[_Patterns, ...] = ()) -> None:
         self._own = own

@@ -1,4 +1,4 @@
-"""What the process of a trial may read and write of the master's files: its own, and no others."""
+"""File access of a trial's process at the master: its own files, and no others."""
 
 import collections
 import contextlib
