@@ -1,4 +1,4 @@
-"""What a config asks to happen after every training loop and every evaluation."""
+"""Actions after every training loop and every evaluation, as a config asks for them."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -78,7 +78,7 @@ class EMACheckpointing:
 
 
 class PruningAction:
-    """Stands for the train action of a library that does not run here; it can't be created."""
+    """Placeholder of the train action of a library that does not run here; it can't be created."""
 
     def __init__(
         self, export_dir: str, model: keras.Model, optimizer: keras.optimizers.Optimizer
@@ -101,7 +101,6 @@ class RecordTraining(prepared_action.PreparedAction):
     def __init__(
         self, trainer: stateful_trainer.StatefulTrainer, log: training_log.TrainingLog
     ) -> None:
-        """Stores whose loops are recorded, and where."""
         self._trainer = trainer
         self._log = log
 

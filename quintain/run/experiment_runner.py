@@ -1,4 +1,4 @@
-"""Trainer, checkpoint manager and controller of one run, put together and run in one mode."""
+"""Experiment runner: trainer, checkpoint manager and controller of one run."""
 
 import contextlib
 import logging
@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 
 class Evaluator(Protocol):
-    """What evaluates in a run: its trainer, or something of its own."""
+    """Evaluator of a run: its trainer, or something of its own."""
 
     @property
     def checkpoint_exporter(self) -> best_checkpoint.CheckpointExporter | None:
@@ -182,7 +182,7 @@ class ExperimentRunner:
 
     @property
     def is_stopped_early(self) -> bool:
-        """Whether the training ended because its evaluations got no better."""
+        """True if the training ended because its evaluations got no better."""
         return self._is_stopped_early
 
     @property
@@ -202,7 +202,7 @@ class ExperimentRunner:
 
     @property
     def evaluator(self) -> Evaluator | None:
-        """What evaluates: the trainer itself, unless a subclass builds something else."""
+        """The evaluator: the trainer itself, unless a subclass builds something else."""
         return self._evaluator
 
     @property
@@ -217,7 +217,7 @@ class ExperimentRunner:
 
     @property
     def _evaluates(self) -> bool:
-        """Whether there will be an evaluation."""
+        """True if there will be an evaluation."""
         return self._mode is not run_mode.Mode.TRAIN or self._run_post_eval
 
     def build_trainer(self, task: Any) -> stateful_trainer.StatefulTrainer:

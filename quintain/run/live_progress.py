@@ -1,4 +1,4 @@
-"""How a training that a program starts shows itself: a bar, a table in a notebook, or the log."""
+"""Live progress of a training that a program starts: a bar, a notebook table, or the log."""
 
 import contextlib
 import sys
@@ -18,7 +18,7 @@ _NOTEBOOK: Final = "IPython"
 
 @contextlib.contextmanager
 def showing(labels: Mapping[str, shown_metrics.MetricLabel]) -> Iterator[orbit.Reporter]:
-    """Yields who is told of a training where nobody else was named.
+    """Yields the reporter of a training for which the caller has named none.
 
     In a notebook a table with curves moves; on a terminal a bar; elsewhere the log has it.
 

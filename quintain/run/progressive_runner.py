@@ -1,4 +1,4 @@
-"""Driver of progressive training."""
+"""Runner of progressive training."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Which kind of run a config describes: one task, several, or one that grows in stages."""
+"""Factory of runners: for one task, several, or one that grows in stages."""
 
 import contextlib
 from collections.abc import Callable

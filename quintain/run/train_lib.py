@@ -162,7 +162,7 @@ def _describe_run(params: cfg.ExperimentConfig, task: base_task.Task, model_dir:
 
 @dataclasses.dataclass(frozen=True)
 class TrainResult:
-    """What a run came to."""
+    """Result of a run."""
 
     step: int
     """Step of the model in its present state."""
@@ -178,7 +178,7 @@ class TrainResult:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the run reached `train_steps`."""
+        """True if the run reached `train_steps`."""
         return self.step >= self.train_steps
 
 
