@@ -1,4 +1,4 @@
-"""Registry of builders: the class or function that a config describes."""
+"""Which class or function builds what a config describes."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar

@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 
 def is_asynchronous(strategy: tf.distribute.Strategy) -> bool:
-    """Returns True if workers train without waiting for each other."""
+    """Whether workers train without waiting for each other."""
     return isinstance(strategy, tf.distribute.ParameterServerStrategy)
 
 

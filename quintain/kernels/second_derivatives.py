@@ -1,4 +1,4 @@
-"""Refusal of second derivatives through native operations.
+"""What TensorFlow is told of derivatives of the native operations themselves.
 
 They are called within custom gradients, so that TensorFlow asks for these only if a gradient is
 differentiated again, as a gradient penalty's is.

@@ -68,19 +68,19 @@ def _say_that_it_is_kept(name: str) -> None:
 @contextlib.contextmanager
 def training_scope(mode: KernelMode, obstacle: str | None = None) -> Iterator[None]:
     """Lets the training step inside use native kernels, if `find_reason` has nothing against it."""
-    with _entering(_Scope() if find_reason(mode, obstacle) is None else None):
+    with _scope_entered(_Scope() if find_reason(mode, obstacle) is None else None):
         yield
 
 
 @contextlib.contextmanager
 def plain_scope() -> Iterator[None]:
     """Keeps native kernels out of what is inside, such as what is differentiated twice."""
-    with _entering(None):
+    with _scope_entered(None):
         yield
 
 
 @contextlib.contextmanager
-def _entering(scope: _Scope | None) -> Iterator[None]:
+def _scope_entered(scope: _Scope | None) -> Iterator[None]:
     token = _scope.set(scope)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Gradient of a tied embedding table, which is multiplied as a whole and looked up as well.
+"""The gradient of a table of embeddings that is multiplied as a whole and looked up as well.
 
 Shapes:
     V  rows of the table

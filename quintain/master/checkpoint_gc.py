@@ -92,7 +92,7 @@ def collect_running(core: core_lib.Core) -> None:
     find_protected = functools.cache(core.find_protected)
     chosen: dict[int, list[checkpoint.Checkpoint]] = {}
     for entry in list(core.entries.values()):
-        with core.containing(entry.id, "while its older checkpoints were chosen"):
+        with core.failures_contained(entry.id, "while its older checkpoints were chosen"):
             chosen[entry.id] = _choose_grown(core, entry, find_protected)
     let_go(core, chosen)
     core.grown.clear()

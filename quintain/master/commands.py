@@ -162,7 +162,7 @@ class Commands:
                 )
             entry = core.entry(experiment_id)
             entry.machine.check(name)
-            with core.containing(experiment_id, f"when it was asked to {name}"):
+            with core.failures_contained(experiment_id, f"when it was asked to {name}"):
                 core.apply(entry, {"kind": name})
                 if name == "kill":
                     self._kill_runs(experiment_id)

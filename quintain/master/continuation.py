@@ -1,4 +1,4 @@
-"""Continuation of an ended experiment: allowed changes of its config."""
+"""What may change when an experiment that has ended goes on."""
 
 from typing import Any
 

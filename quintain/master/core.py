@@ -204,7 +204,7 @@ class Core:
         return effects
 
     @contextlib.contextmanager
-    def containing(self, experiment_id: int, doing: str) -> Iterator[None]:
+    def failures_contained(self, experiment_id: int, doing: str) -> Iterator[None]:
         """Ends an experiment if the block, which handles it, raises; the others go on.
 
         Args:

@@ -1,4 +1,4 @@
-"""ETA: estimated seconds until an experiment is over."""
+"""How long experiments still take."""
 
 import math
 

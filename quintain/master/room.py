@@ -89,7 +89,7 @@ class Room:
     def make(self, entry: entries.Entry, trial_id: int) -> bool:
         """Reserves a place for a trial that finds none; returns whether there will be one."""
         former = self._reservations.pop(trial_id, None)
-        with self._making.measured():
+        with self._making.duration_measured():
             found = self._choose(entry, trial_id)
         if found is None:
             return False

@@ -105,7 +105,7 @@ class Scheduling:
                 self._end_runs()
                 self._finish_experiments()
                 if self._collection.is_due(len(core.runs)):
-                    with self._collection.measured():
+                    with self._collection.duration_measured():
                         checkpoint_gc.collect_running(core)
                 starts = self._starting.choose()
             except errors.StoreError as error:
@@ -213,7 +213,7 @@ class Scheduling:
         """Records an exit; the slots are free afterwards whatever that raises."""
         core, trial_id = self._core, live.record.trial_id
         if live.record.experiment_id in core.entries:
-            with core.containing(live.record.experiment_id, f"when trial {trial_id} ended"):
+            with core.failures_contained(live.record.experiment_id, f"when trial {trial_id} ended"):
                 self._record_exit(live, ended)
         if core.runs.get(trial_id) is live:
             core.write(lambda session: forget_run(core, session, live.record))
@@ -286,7 +286,7 @@ class Scheduling:
                 for live in own:
                     self.kill(live)
                 continue
-            with core.containing(experiment_id, "while its trials were watched"):
+            with core.failures_contained(experiment_id, "while its trials were watched"):
                 entry = core.entry(experiment_id)
                 timeout = entry.config.workload_timeout
                 for live in own:

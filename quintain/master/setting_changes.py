@@ -1,4 +1,4 @@
-"""Conversion of an experiment's changed settings to config overrides."""
+"""Changes of an experiment's settings as parts of its config."""
 
 from collections.abc import Mapping
 from typing import Any, Final

@@ -160,7 +160,7 @@ class Starting:
         core = self._core
         starts: list[tuple[entries.LiveRun, _Launches]] = []
         blocked: list[int] = []
-        with core.containing(experiment_id, "while its trials were started"):
+        with core.failures_contained(experiment_id, "while its trials were started"):
             entry = core.entry(experiment_id)
             is_plain = entry.config.resources.slots_per_trial <= 1 and entry.needs == pools.Needs()
             for trial_id in entry.next_waiting(count + _MOST_PASSED):
@@ -190,7 +190,7 @@ class Starting:
         """Starts trials on slots that wait for others; returns those that are left of these."""
         core = self._core
         starts: list[tuple[entries.LiveRun, _Launches]] = []
-        with core.containing(experiment_id, "while its trials were started"):
+        with core.failures_contained(experiment_id, "while its trials were started"):
             entry = core.entry(experiment_id)
             for trial_id in entry.next_waiting(len(idle) + _MOST_PASSED):
                 if trial_id in core.runs or not core.is_active(experiment_id):
@@ -238,7 +238,7 @@ class Starting:
         groups: list[policy.Group] = []
         needs = {}
         for experiment_id in sorted(core.entries):
-            with core.containing(experiment_id, "while it was scheduled"):
+            with core.failures_contained(experiment_id, "while it was scheduled"):
                 entry = core.entry(experiment_id)
                 needs[experiment_id] = entry.needs
                 num_waiting = 0

@@ -25,7 +25,7 @@ class Sweep:
         return count < _FEW or self._clock() >= self._next
 
     @contextlib.contextmanager
-    def measured(self) -> Iterator[None]:
+    def duration_measured(self) -> Iterator[None]:
         """Notes how long the block takes."""
         begin = self._clock()
         try:

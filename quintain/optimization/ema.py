@@ -177,7 +177,9 @@ class ExponentialMovingAverage(optimizer_wrapper.OptimizerWrapper):
         # An optimizer around another may leave the update out.
         moved_with = isinstance(self.inner_optimizer, fused_optimizer.FusedOptimizer)
         with (
-            native_adam.moving(native_adam.Averages(left, self._var_key, self._compute_decay))
+            native_adam.averages_fused(
+                native_adam.Averages(left, self._var_key, self._compute_decay)
+            )
             if moved_with
             else contextlib.nullcontext()
         ):

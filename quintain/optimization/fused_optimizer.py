@@ -261,7 +261,7 @@ class FusedOptimizer(keras.optimizers.Optimizer):
         if self.loss_scale_factor is not None:
             gradients = [gradient / self.loss_scale_factor for gradient in gradients]
         gradients = self._transform(gradients, variables)
-        with norms.measuring(self._norm_sums, gradients, variables):
+        with norms.update_norms_added(self._norm_sums, gradients, variables):
             self._update_all(gradients, variables)
         # One operation: `Variable.assign_add` of Keras reads, adds and writes, and workers that
         # train asynchronously would lose counts in between.

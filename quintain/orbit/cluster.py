@@ -139,7 +139,7 @@ def _concatenate(workers: list[Any]) -> Any:
 
 
 @contextlib.contextmanager
-def explain_lost_workers(strategy: tf.distribute.Strategy) -> Iterator[None]:
+def lost_workers_explained(strategy: tf.distribute.Strategy) -> Iterator[None]:
     """Explains the error of a lost worker, without which this one can't go on.
 
     Raises:
@@ -163,9 +163,7 @@ def barrier(strategy: tf.distribute.Strategy) -> None:
 
 
 @contextlib.contextmanager
-def leaving_together(
-    strategy: tf.distribute.Strategy, *common: type[BaseException]
-) -> Iterator[None]:
+def exit_barrier(strategy: tf.distribute.Strategy, *common: type[BaseException]) -> Iterator[None]:
     """Keeps this worker until the others have what its last collective gave them.
 
     A worker has a result when its own part of it came, which others may still be fetching from it:

@@ -308,7 +308,7 @@ class ExperimentRunner:
         """
         config = self._params.trainer
         logger.info("Task %r starts in mode %r.", self._task_name, self._mode.value)
-        ending = cluster.leaving_together(self._strategy, orbit.Interrupted)
+        ending = cluster.exit_barrier(self._strategy, orbit.Interrupted)
         sender = self._metric_sender
         sending = contextlib.nullcontext() if sender is None else sender.closing()
         with self._strategy.scope(), ending, sending:

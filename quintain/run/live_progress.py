@@ -17,7 +17,7 @@ _NOTEBOOK: Final = "IPython"
 
 
 @contextlib.contextmanager
-def showing(labels: Mapping[str, shown_metrics.MetricLabel]) -> Iterator[orbit.Reporter]:
+def default_reporter(labels: Mapping[str, shown_metrics.MetricLabel]) -> Iterator[orbit.Reporter]:
     """Yields the reporter of a training for which the caller has named none.
 
     In a notebook a table with curves moves; on a terminal a bar; elsewhere the log has it.

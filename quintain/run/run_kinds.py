@@ -1,4 +1,4 @@
-"""Factory of runners: for one task, several, or one that grows in stages."""
+"""Which kind of run a config describes: one task, several, or one that grows in stages."""
 
 import contextlib
 from collections.abc import Callable
@@ -90,7 +90,7 @@ def list_next_commands(params: cfg.ExperimentConfig, model_dir: str) -> dict[str
     return commands
 
 
-def explaining(
+def task_errors_explained(
     params: cfg.ExperimentConfig,
     find_trainer: Callable[[], stateful_trainer.StatefulTrainer | None],
 ) -> contextlib.AbstractContextManager[Any]:

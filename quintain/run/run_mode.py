@@ -91,7 +91,7 @@ def check_run(params: cfg.ExperimentConfig, mode: Mode, model_dir: str) -> None:
 
 
 @contextlib.contextmanager
-def entered(
+def run_scope(
     params: cfg.ExperimentConfig, mode: str, model_dir: str | None, strategy: tf.distribute.Strategy
 ) -> Iterator[None]:
     """Keeps other trainings out of a directory, for the chief, and sets the run's precision.

@@ -91,7 +91,7 @@ class NoAnswerError(TimeoutError):
 
 
 @contextlib.contextmanager
-def telling(listener: Listener) -> Iterator[None]:
+def wait_listener(listener: Listener) -> Iterator[None]:
     """Tells a listener, which may be called from any thread, what calls wait for meanwhile."""
     _listeners.append(listener)
     try:

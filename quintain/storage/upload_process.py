@@ -105,7 +105,7 @@ def main(parent: int) -> int:
     """
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-    with retries.telling(lambda text: _say({_WAITS: text})):
+    with retries.wait_listener(lambda text: _say({_WAITS: text})):
         for line in sys.stdin:
             _say({"error": _commit(json.loads(line))})
     return 0

@@ -1,4 +1,4 @@
-"""Schema migrations of a database."""
+"""Brings the schema of a database up to date, step by step."""
 
 import pathlib
 from typing import Final

@@ -112,7 +112,7 @@ class TrialController(abc.ABC):
         """
         return None
 
-    def naming_files(self) -> contextlib.AbstractContextManager[None]:
+    def file_errors_named(self) -> contextlib.AbstractContextManager[None]:
         """Returns a context in which errors about damaged data name the file, where it is known."""
         return contextlib.nullcontext()
 

@@ -21,7 +21,7 @@ def set_seed(seed: int) -> None:
 
 
 @contextlib.contextmanager
-def held(seed: int) -> Iterator[None]:
+def seed_scope(seed: int) -> Iterator[None]:
     """Seeds both inside this block, and puts back their states after it."""
     python, numpy = random.getstate(), np.random.get_state()
     set_seed(seed)

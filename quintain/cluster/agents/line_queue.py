@@ -1,4 +1,4 @@
-"""Queue of log lines that agents have sent, until they are stored."""
+"""Lines of logs that agents have sent, until they are stored."""
 
 import collections
 import dataclasses

@@ -257,7 +257,7 @@ class Member:
             waker()
 
     @contextlib.contextmanager
-    def watching(self, waker: Callable[[], object]) -> Iterator[None]:
+    def waker_registered(self, waker: Callable[[], object]) -> Iterator[None]:
         """Calls `waker`, which must not wait, whenever there may be orders. Takes the lock."""
         with self.lock:
             self._wakers.add(waker)

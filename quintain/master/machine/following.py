@@ -1,4 +1,4 @@
-"""Prediction of the workloads that follow a checkpoint."""
+"""What a trial will be asked after a checkpoint, as far as that is certain already."""
 
 import copy
 from typing import Final

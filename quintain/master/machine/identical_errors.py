@@ -1,4 +1,4 @@
-"""Detection of trials that all fail alike before any has trained."""
+"""Trials that fail alike before any has trained: what they share is to blame, and no chance."""
 
 from quintain.master.machine import trial_machine
 

@@ -1,4 +1,4 @@
-"""Rate limit on starts of processes, so that the master can answer all that start.
+"""How many processes may be started now, so that the master can answer all that start.
 
 Each of them asks for its trial, for work and with its first results within seconds. Thousands that
 start together keep each other, and everybody else, waiting for all of that.

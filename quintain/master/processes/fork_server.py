@@ -68,7 +68,7 @@ def main() -> None:
     huge_pages.forget()
     threads = NewThreads()
     with socket.socket(fileno=arguments.control) as control, control.makefile("rw") as messages:
-        with _quiet_libraries():
+        with _quiet_environment():
             missing = _import_all(arguments.modules, threads, messages)
         fault = find_fork_fault(threads)
         module = threads.find_module() if fault else ""
@@ -190,7 +190,7 @@ def _end_threads_by_fork() -> None:
 
 
 @contextlib.contextmanager
-def _quiet_libraries() -> Iterator[None]:
+def _quiet_environment() -> Iterator[None]:
     """Sets the variables that the user has not set, and takes them back: no trial sees them."""
     added = {name: text for name, text in _QUIET_VARIABLES.items() if name not in os.environ}
     os.environ.update(added)

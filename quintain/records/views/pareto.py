@@ -1,4 +1,4 @@
-"""Pareto front of several metrics."""
+"""The Pareto front: what is best in several metrics at once."""
 
 import math
 from collections.abc import Sequence

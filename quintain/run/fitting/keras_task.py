@@ -94,7 +94,7 @@ _given: contextvars.ContextVar[Parts | None] = contextvars.ContextVar("given", d
 
 
 @contextlib.contextmanager
-def giving(parts: Parts) -> Iterator[None]:
+def program_objects(parts: Parts) -> Iterator[None]:
     """Lets the tasks that are built inside use the objects of a program."""
     token = _given.set(parts)
     try:

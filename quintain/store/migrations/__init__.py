@@ -1,1 +1,1 @@
-"""Schema migrations, step by step."""
+"""The steps by which a database of an older version gets today's schema."""

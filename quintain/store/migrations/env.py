@@ -1,4 +1,4 @@
-"""Alembic environment, which runs migrations on the connection that `store.open_store` gives."""
+"""Runs migrations on the connection that `store.open_store` gives."""
 
 from alembic import context
 

@@ -1,4 +1,4 @@
-"""SQLite backend of a store.
+"""Connections to an SQLite file, which say so when they wait for another program.
 
 Its disk may be lost and come back. So connections are used only as long as the file at the path is
 the one that was opened, and all are made anew after an error of the disk.
@@ -21,10 +21,10 @@ from quintain.store.sqlite import sqlite_waits
 
 
 class SqliteBackend(backend.Backend):
-    """SQLite file."""
+    """An SQLite file."""
 
     def __init__(self, url: sa.URL, busy_secs: float) -> None:
-        """Makes the directory of the file."""
+        """Stores the file, whose directory is made, and how long transactions wait for others."""
         self._place = str(url.database)
         pathlib.Path(self._place).parent.mkdir(parents=True, exist_ok=True)
         self._file = _File(self._place)

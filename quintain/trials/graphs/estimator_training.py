@@ -47,7 +47,7 @@ class Training:
             v1.train.create_global_step()
             features, labels = self._build_inputs(estimator, spec.input_fn)
             self._step = v1.placeholder_with_default(tf.constant(0, tf.int64), [], "random_step")
-            with repeatable_random.stepwise(self._step):
+            with repeatable_random.random_ops_by_step(self._step):
                 self._spec = estimator._call_model_fn(
                     features, labels, tf.estimator.ModeKeys.TRAIN, estimator.config
                 )

@@ -35,15 +35,15 @@ class LocalVariables:
             self._saver.restore(session, str(folder / _FILE))
 
     @contextlib.contextmanager
-    def begun_anew(self, session: Any) -> Iterator[None]:
+    def initial_values(self, session: Any) -> Iterator[None]:
         """Resets local variables to their initial values inside, and puts them back."""
-        with restored(session, self._variables):
+        with variables_preserved(session, self._variables):
             session.run(self._initializer)
             yield
 
 
 @contextlib.contextmanager
-def restored(session: Any, variables: Sequence[Any]) -> Iterator[None]:
+def variables_preserved(session: Any, variables: Sequence[Any]) -> Iterator[None]:
     """Puts back, at the end of the block, the values that variables had before it."""
     values = session.run(list(variables))
     try:

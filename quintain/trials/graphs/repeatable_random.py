@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 
 @contextlib.contextmanager
-def stepwise(step: tf.Tensor) -> Iterator[None]:
+def random_ops_by_step(step: tf.Tensor) -> Iterator[None]:
     """Replaces random operations that are added to the graph within this block.
 
     The few that have no counterpart stay; a warning names them, and the lines that use them.

@@ -1,4 +1,4 @@
-"""Detection of per-batch hooks in Keras callbacks."""
+"""Which callbacks of Keras want to be called for each batch."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -15,17 +15,17 @@ _TEST: Final = ("on_test_batch_begin", "on_test_batch_end")
 
 
 def see_train_batches(callbacks: Iterable[keras.callbacks.Callback]) -> bool:
-    """Returns whether one of them is to be called for each batch of training."""
+    """Whether one of them is to be called for each batch of training."""
     return any(_has(callback, _TRAIN) for callback in callbacks)
 
 
 def see_test_batches(callbacks: Iterable[keras.callbacks.Callback]) -> bool:
-    """Returns whether one of them is to be called for each batch of a validation."""
+    """Whether one of them is to be called for each batch of a validation."""
     return any(_has(callback, _TEST) for callback in callbacks)
 
 
 def _has(callback: keras.callbacks.Callback, names: Iterable[str]) -> bool:
-    """Returns whether a callback's class, or the object itself, overrides one of these methods."""
+    """Whether its class overrides one of these methods, or the object has it, as lambdas do."""
     return any(
         getattr(getattr(callback, name), "__func__", None)
         is not getattr(keras.callbacks.Callback, name)

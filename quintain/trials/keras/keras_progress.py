@@ -1,4 +1,4 @@
-"""Position of a Keras training within its epoch."""
+"""Where in its epoch a training of a Keras model is."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ import numpy as np
 
 
 class Progress:
-    """Position of a training within its epoch, and the metrics of the epoch so far."""
+    """Where in its epoch a training is, and what the epoch measured so far."""
 
     def __init__(self) -> None:
         self.epoch = 0

@@ -99,7 +99,7 @@ class KerasState:
             return
         own = (_RANDOM, _CALLBACKS)
         taken = {name: part for name, part in self._values.items() if name not in own}
-        with keras_variables.keeping_rates(self._list_all()):
+        with keras_variables.learning_rates_preserved(self._list_all()):
             keras_variables.read(path, taken)
 
     def _list_all(self) -> list[tf.Variable]:

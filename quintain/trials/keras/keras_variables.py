@@ -74,7 +74,7 @@ def read(prefix: str, values: Mapping[str, list[tf.Variable]]) -> None:
 
 
 @contextlib.contextmanager
-def keeping_rates(variables: Iterable[tf.Variable]) -> Iterator[None]:
+def learning_rates_preserved(variables: Iterable[tf.Variable]) -> Iterator[None]:
     """Puts back learning rates, which are a trial's own hyperparameters, after this block.
 
     Args:

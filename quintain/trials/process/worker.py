@@ -91,7 +91,7 @@ def run(settings: "Settings", connection: connection_lib.Connection) -> int:
     """Runs a trial over a connection, and returns the exit code."""
     source = HttpWorkloadSource(settings, connection)
     try:
-        with retries.telling(source.note_wait):
+        with retries.wait_listener(source.note_wait):
             code = workload_loop.run(source)
     except (errors.GoneError, errors.UnauthorizedError) as error:
         logger.warning("This run of trial %d is not wanted any more: %s", settings.trial_id, error)

@@ -1,1 +1,1 @@
-"""Schema revisions, a file for each."""
+"""One file for each change of the schema."""
