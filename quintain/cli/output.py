@@ -1,4 +1,4 @@
-"""How lists and records look: tables for people, JSON and CSV for programs."""
+"""Output formats: tables for people, JSON and CSV for programs."""
 
 import dataclasses
 import io

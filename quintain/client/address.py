@@ -1,4 +1,4 @@
-"""Where a master is. Commands that do not ask one need not import what asks it."""
+"""Address of a master, without imports of the client."""
 
 import dataclasses
 import ipaddress

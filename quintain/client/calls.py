@@ -1,4 +1,4 @@
-"""What users can read of the platform, whoever answers: a master by HTTP, or its store directly."""
+"""Read interface of the platform, for a master over HTTP and for its store alike."""
 
 import abc
 import pathlib

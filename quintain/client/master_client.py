@@ -1,4 +1,4 @@
-"""What users ask a master over HTTP."""
+"""HTTP client of a master, for its users."""
 
 import pathlib
 import urllib.parse

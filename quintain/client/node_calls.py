@@ -1,4 +1,4 @@
-"""What commands ask a master about machines."""
+"""Client calls about machines."""
 
 import urllib.parse
 from typing import Final

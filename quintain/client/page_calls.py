@@ -1,4 +1,4 @@
-"""What commands ask a master about its page."""
+"""Client calls about the page."""
 
 from collections.abc import Sequence
 from typing import Final

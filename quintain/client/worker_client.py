@@ -1,4 +1,4 @@
-"""What a trial's process asks the master and tells it. Every call may safely be repeated."""
+"""HTTP client of a trial's process. Every call is idempotent."""
 
 from quintain.client.http import connection as connection_lib
 from quintain.records.rows import codec, trial, workload

@@ -1,4 +1,4 @@
-"""What went wrong in the user's own code: the line of it, and the cause, out of any exception.
+"""Line and cause of an error in the user's own code, from any exception.
 
 TensorFlow and Keras hide both. AutoGraph puts the frames of the user's code into the message of an
 error ("in user code:"), Keras wraps what a layer raised, an error at run time names a node of a

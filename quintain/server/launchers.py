@@ -1,4 +1,4 @@
-"""Which launcher a master has: what starts its trials, and where."""
+"""Choice of a master's launcher: local, agents or Ray."""
 
 import dataclasses
 import enum

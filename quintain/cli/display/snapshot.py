@@ -1,4 +1,4 @@
-"""What a command that follows an experiment knows of it at one moment."""
+"""Snapshot of an experiment, for a command that follows it."""
 
 import dataclasses
 import time

@@ -1,4 +1,4 @@
-"""Where files that were asked of a master are written: below the directory that the user named."""
+"""Destinations of downloaded files, confined to the directory that the user named."""
 
 import pathlib
 

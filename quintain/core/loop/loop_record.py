@@ -1,4 +1,4 @@
-"""Which step a loop began at, and which batches were drawn for it."""
+"""First step of a loop, and the batches drawn for it."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

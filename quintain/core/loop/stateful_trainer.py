@@ -1,4 +1,4 @@
-"""What the trainers of one task and of several show and do alike."""
+"""Base class of the trainers of one task and of several."""
 
 import abc
 import contextlib

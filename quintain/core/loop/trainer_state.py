@@ -1,4 +1,4 @@
-"""What a trainer carries from loop to loop besides its metrics, and its place in checkpoints."""
+"""Trainer state that is checkpointed."""
 
 import contextlib
 import functools

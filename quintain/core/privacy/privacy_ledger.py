@@ -1,4 +1,4 @@
-"""What a trainer keeps of differential privacy: the epsilon spent, and that no step evades it."""
+"""Privacy accounting of a trainer: the epsilon spent, and a check of every step."""
 
 import contextlib
 import logging

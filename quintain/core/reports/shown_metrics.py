@@ -1,4 +1,4 @@
-"""What people are shown of the numbers that a run logs, and by which names."""
+"""Names and selection of the metrics that people see."""
 
 import dataclasses
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What a `tf.data` pipeline is made of, and so how the position in it can be restored.
+"""Inspection of `tf.data` pipelines: their operations, and how to restore a position.
 
 There are two ways. A saved iterator of TensorFlow 2.21 goes on at once, but forgets two things: the
 order that a shuffle has reached, once the shuffle has ended for this epoch and before a `repeat`

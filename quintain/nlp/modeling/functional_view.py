@@ -1,4 +1,4 @@
-"""What Keras' functional models offer, for models that are classes here."""
+"""Functional-model view of models that are classes here: inputs, outputs and layers."""
 
 import functools
 from typing import Any

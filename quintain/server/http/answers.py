@@ -1,4 +1,4 @@
-"""What addresses answer that are no records, for the description of the interface (OpenAPI).
+"""OpenAPI schemas of answers that are no records.
 
 Numbers that are not finite are the texts `NaN`, `Infinity` and `-Infinity`.
 """

@@ -1,4 +1,4 @@
-"""Where a master listens, and as whom it shows itself there."""
+"""Listening address and TLS identity of a master."""
 
 import contextlib
 import dataclasses

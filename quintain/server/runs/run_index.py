@@ -1,4 +1,4 @@
-"""Which runs of `quintain train` there are: those below some folders, and those noted in the home.
+"""Index of `quintain train` runs, below some folders and noted in the home.
 
 A run is a directory with a `params.yaml`. Its name in addresses is drawn from its path; nothing
 that stands in an address is ever opened.

@@ -1,4 +1,4 @@
-"""Which of the master's addresses are for whom: one table.
+"""Access rules by path: one table.
 
 Each address that the master answers has a line, or the master does not start. What has none is for
 users only, who are told that it is nothing.

@@ -1,4 +1,4 @@
-"""How the user of a browser shows who they are: links that are good once, and what they open.
+"""Browser sign-in: links that are good once, and sessions that they open.
 
 A link holds a code, which the browser hands in for a cookie; see `sessions`.
 """

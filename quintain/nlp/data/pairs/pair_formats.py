@@ -1,4 +1,4 @@
-"""What the data of a translation config are: which format, streamed or held in memory."""
+"""Formats of translation data: aligned files, TSV or TFDS, streamed or held in memory."""
 
 from collections.abc import Mapping
 from typing import Any, Literal

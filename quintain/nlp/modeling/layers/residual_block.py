@@ -1,4 +1,4 @@
-"""What the encoder's and the decoder's block share: sub-layers between which inputs are added.
+"""Base class of encoder and decoder blocks: sub-layers with residual connections.
 
 Shapes:
     B  examples in the batch

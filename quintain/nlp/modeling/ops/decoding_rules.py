@@ -1,4 +1,4 @@
-"""What a translation may hold while it is searched for or drawn.
+"""Constraints on decoded tokens, for beam search and sampling.
 
 Shapes:
     B  examples in the batch
