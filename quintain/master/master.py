@@ -339,7 +339,7 @@ class Master:
     def _describe_all(self, describe: Callable[[int], T]) -> tuple[T, ...]:
         described = []
         for each in sorted(self._core.entries):
-            with self._core.containing(each, "while its forecast was made"):
+            with self._core.failures_contained(each, "while its forecast was made"):
                 described.append(describe(each))
         return tuple(described)
 
