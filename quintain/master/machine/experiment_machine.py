@@ -32,7 +32,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from quintain import errors
-from quintain.master.machine import active_time, identical_errors, search_driver, trial_machine
+from quintain.master.machine import active_time, search_driver, trial_machine
 from quintain.master.machine import effects as effects_lib
 from quintain.records.config import experiment_spec
 from quintain.records.rows import codec, states, workload
@@ -69,7 +69,7 @@ class ExperimentMachine:
         self.end_time: float | None = None
         self.is_killed = False
         self.search = search_driver.SearchDriver(config)
-        self._identical_errors = identical_errors.IdenticalErrors()
+        self._identical_errors = _IdenticalErrors()
         self.progress = 0.0
         self._active_time = active_time.ActiveTime()
 
@@ -399,3 +399,41 @@ class ExperimentMachine:
     def _stop(self, state: states.ExperimentState, reason: str) -> None:
         self.state = state
         self.reason = reason
+
+
+class _IdenticalErrors:
+    """Counts trials in a row that failed with the same error before the first batch of any trial.
+
+    Once a trial has trained, what fails elsewhere depends on hyperparameters: nothing is counted.
+    """
+
+    def __init__(self) -> None:
+        """Starts with none."""
+        self._has_trained = False
+        self._error: str | None = None
+        self._trials: list[trial_machine.TrialMachine] = []
+
+    def note_training(self) -> None:
+        """Notes that a trial has trained."""
+        self._has_trained = True
+
+    def note(
+        self, trial: trial_machine.TrialMachine, error: str | None
+    ) -> list[trial_machine.TrialMachine]:
+        """Notes that a trial ended by itself, and returns all that did so alike, this one included.
+
+        Args:
+            trial: The trial.
+            error: What its error is recognised by, or None if that does not count.
+        """
+        if error is None or error != self._error:
+            self._error, self._trials = error, []
+        if error is None or self._has_trained:
+            return []
+        if trial not in self._trials:
+            self._trials.append(trial)
+        return self._trials
+
+    def forget(self) -> None:
+        """Starts anew; what has trained stays."""
+        self._error = None
