@@ -140,7 +140,7 @@ PRIVATE_CLASSES = {
 """Private base classes of libraries, and private attributes of their objects that are set."""
 
 MANY_ARGUMENTS = {
-    "cli/training/local_cluster.py: LocalCluster.__init__": "to be bundled",
+    "cli/training/local_cluster.py: LocalCluster.__init__": "settings of one program, each with a default",
     "core/base_trainer.py: Trainer.__init__": "the seeds' signature",
     "core/multitask/evaluator.py: MultiTaskEvaluator.__init__": GARDEN,
     "input/input_reader.py: InputReader.__init__": GARDEN,
@@ -159,7 +159,7 @@ MANY_ARGUMENTS = {
     "nlp/modeling/ops/sampling_module.py: SamplingModule.__init__": GARDEN,
     "orbit/controller.py: Controller.__init__": "the seeds' signature",
     "run/fitting/fit.py: fit": "the signature of Keras",
-    "run/multitask_runner.py: MultiEvalRunner.__init__": "to be bundled",
+    "run/multitask_runner.py: MultiEvalRunner.__init__": "what the garden hands on, and no other caller",
     "run/orbit_experiment_runner.py: OrbitExperimentRunner.__init__": GARDEN,
     "run/train_lib.py: run_experiment": "the seeds' signature",
     "search/adaptive.py: build_adaptive": "the fields of a config",

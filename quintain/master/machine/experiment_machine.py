@@ -108,7 +108,9 @@ class ExperimentMachine:
         self.progress = progress if can_fall else max(self.progress, progress)
         return effects
 
-    def _apply(self, event: Mapping[str, Any], effects: effects_lib.Effects) -> None:
+    def _apply(  # noqa: C901 - one case for each kind of event
+        self, event: Mapping[str, Any], effects: effects_lib.Effects
+    ) -> None:
         match event["kind"]:
             case "start":
                 self.search.start(
@@ -186,13 +188,7 @@ class ExperimentMachine:
                 self._end_failed(trial, event["problem"], effects)
                 return
             case workload.WorkloadKind.VALIDATE:
-                metric = codec.from_plain(float, event["metric"])
-                further = codec.from_plain(tuple[float, ...], event.get("further", ()))
-                trial.record_validation(metric, self.search.note_metric(metric), further)
-                if event.get("stop") == "trial":
-                    trial.request_stop(event["stop_reason"])
-                elif event.get("stop") == "search" and self._is_searching:
-                    self._stop(_State.STOPPING_COMPLETED, event["stop_reason"])
+                self._record_validation(trial, event)
             case workload.WorkloadKind.CHECKPOINT:
                 trial.record_checkpoint(event["checkpoint"])
         if event.get("exited_reason") == workload.ExitedReason.USER_CANCELED:
@@ -201,6 +197,17 @@ class ExperimentMachine:
             self._end_invalid(trial, "", effects)
             return
         self._advance(trial, effects)
+
+    def _record_validation(
+        self, trial: trial_machine.TrialMachine, event: Mapping[str, Any]
+    ) -> None:
+        metric = codec.from_plain(float, event["metric"])
+        further = codec.from_plain(tuple[float, ...], event.get("further", ()))
+        trial.record_validation(metric, self.search.note_metric(metric), further)
+        if event.get("stop") == "trial":
+            trial.request_stop(event["stop_reason"])
+        elif event.get("stop") == "search" and self._is_searching:
+            self._stop(_State.STOPPING_COMPLETED, event["stop_reason"])
 
     def _record_failure(self, event: Mapping[str, Any], effects: effects_lib.Effects) -> None:
         trial = self.trials[event["request_id"]]
