@@ -16,7 +16,7 @@ from quintain.files import file_paths
 from quintain.loggers import metric_logger
 from quintain.optimization import ema, optimizer_wrapper
 from quintain.orbit import cluster
-from quintain.run import training_log
+from quintain.run import history
 from quintain.run.events import prepared_action, recovery
 from quintain.settings import config_definitions as cfg
 
@@ -108,9 +108,7 @@ class PruningAction:
 class RecordTraining(prepared_action.PreparedAction):
     """Writes the output of every loop to the run's `TrainingLog`."""
 
-    def __init__(
-        self, trainer: stateful_trainer.StatefulTrainer, log: training_log.TrainingLog
-    ) -> None:
+    def __init__(self, trainer: stateful_trainer.StatefulTrainer, log: history.TrainingLog) -> None:
         """Stores whose loops are recorded, and where."""
         self._trainer = trainer
         self._log = log
@@ -179,7 +177,7 @@ def get_train_actions(
     """
     actions: list[Action] = []
     if model_dir and cluster.is_chief(trainer.strategy):
-        actions.append(RecordTraining(trainer, training_log.TrainingLog(model_dir)))
+        actions.append(RecordTraining(trainer, history.TrainingLog(model_dir)))
     if getattr(params.task, "pruning", None):
         PruningAction(model_dir or "", trainer.model, trainer.optimizer)
     if params.trainer.recovery_max_trials >= 0:

@@ -19,7 +19,7 @@ from quintain.core.reports import shown_metrics
 from quintain.distribute import distribution, runtime_environment
 from quintain.files import file_io
 from quintain.orbit import cluster
-from quintain.orbit import summary_manager as summary_manager_lib
+from quintain.orbit.utils import summary_manager as summary_manager_lib
 from quintain.run import (
     actions,
     experiment_runner,
