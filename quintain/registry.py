@@ -111,7 +111,7 @@ Did you mean 'cosine'? Known: 'cosine'.
 
 @dataclasses.dataclass(frozen=True)
 class _Later:
-    """What is loaded when it is looked up."""
+    """Import path of a value, loaded at its lookup."""
 
     load: Callable[[], Any]
 
