@@ -1,4 +1,4 @@
-"""The master: what experiments do, who holds which slot, and what trial processes are asked.
+"""Master: builds the parts that run experiments, and runs their threads.
 
 The master puts the parts together, and runs the threads: `commands` (what users ask),
 `worker_calls` (what processes ask), `scheduling` (what processes there are) and `recovery` (what a
@@ -9,6 +9,7 @@ event.
 import bisect
 import contextlib
 import logging
+import math
 import pathlib
 import threading
 import time
@@ -18,7 +19,7 @@ from typing import Final, TypeVar
 from quintain import errors
 from quintain.master import (
     commands,
-    eta,
+    entries,
     metric_sending,
     node_commands,
     orphans,
@@ -27,6 +28,7 @@ from quintain.master import (
     sweeps,
 )
 from quintain.master import core as core_lib
+from quintain.master.machine import active_time
 from quintain.master.placing import slots as slots_lib
 from quintain.master.processes import launch_tokens
 from quintain.master.processes import launcher as launcher_lib
@@ -236,7 +238,7 @@ class Master:
             logger.exception("What the database does not know could not be looked for.")
 
     def _is_any_ending(self) -> bool:
-        """Whether a slot becomes free at any moment: its next process should not wait."""
+        """Returns whether a slot becomes free at any moment: its next process should not wait."""
         with self._core.condition:
             return bool(self._core.ending)
 
@@ -248,12 +250,12 @@ class Master:
         It does not wait for a transaction that waits for another program: while one does, nothing
         else changes what is in memory.
         """
-        with self._looking() as problem:
+        with self._snapshot_lock() as problem:
             return self._build_status(problem)
 
     def summary(self) -> master_status.MasterSummary:
         """Returns the same in numbers, which takes as long with thousands of slots as with ten."""
-        with self._looking() as problem:
+        with self._snapshot_lock() as problem:
             nodes = self._core.nodes
             return master_status.MasterSummary(
                 num_slots=nodes.num_usable,
@@ -267,7 +269,7 @@ class Master:
             )
 
     @contextlib.contextmanager
-    def _looking(self) -> Iterator[str]:
+    def _snapshot_lock(self) -> Iterator[str]:
         """Holds the lock if that is to be had; gives why no work is handed out."""
         core = self._core
         while not (has_lock := core.condition.acquire(timeout=_STATUS_POLL_SECS)):
@@ -285,7 +287,7 @@ class Master:
         So it takes no more than a twentieth of the time, however many ask.
         """
         if self._recent is None or self._looks.is_due(len(self._core.nodes.slots)):
-            with self._looks.measured():
+            with self._looks.duration_measured():
                 self._recent = self.status()
         return self._recent
 
@@ -304,7 +306,7 @@ class Master:
             limit: Most slots; None for all.
             trial_id: Trial whose slots they are; None for all.
         """
-        with self._looking():
+        with self._snapshot_lock():
             nodes = self._core.nodes
             numbers: Sequence[int] = nodes.list_numbers()
             if trial_id is not None:
@@ -339,13 +341,13 @@ class Master:
     def _describe_all(self, describe: Callable[[int], T]) -> tuple[T, ...]:
         described = []
         for each in sorted(self._core.entries):
-            with self._core.containing(each, "while its forecast was made"):
+            with self._core.failures_contained(each, "while its forecast was made"):
                 described.append(describe(each))
         return tuple(described)
 
     def describe(self, experiment_id: int) -> master_status.ExperimentStatus | None:
         """Returns how far an experiment is, with its trials; None if it has ended."""
-        with self._looking():
+        with self._snapshot_lock():
             if experiment_id not in self._core.entries:
                 return None
             return self._describe(experiment_id)
@@ -370,7 +372,7 @@ class Master:
             experiment_id=experiment_id,
             state=entry.machine.state,
             progress=entry.machine.progress,
-            eta_secs=eta.estimate_secs(entry, len(running)) if is_active else None,
+            eta_secs=estimate_secs(entry, len(running)) if is_active else None,
             running_trials=running,
             waiting_trials=waiting,
             lack=core.nodes.find_lack(entry.config.resources) if waiting else "",
@@ -387,10 +389,30 @@ class Master:
             experiment_id=experiment_id,
             state=entry.machine.state,
             progress=entry.machine.progress,
-            eta_secs=eta.estimate_secs(entry, num_running) if is_active else None,
+            eta_secs=estimate_secs(entry, num_running) if is_active else None,
             num_running=num_running,
             num_slots=core.used[experiment_id],
             num_waiting=num_waiting,
             lack=core.nodes.find_lack(entry.config.resources) if num_waiting else "",
             waits_for=entry.describe_wait(),
         )
+
+
+def estimate_secs(entry: entries.Entry, num_running: int) -> float | None:
+    """Returns the seconds until a search is over, or None if nothing is known yet.
+
+    What is left is what the search method expects, or what is left of the budget of time. It is as
+    fast as the last workloads were that this master has seen, in as many trials at once as run now.
+
+    Args:
+        entry: The experiment.
+        num_running: Trials that run.
+    """
+    machine = entry.machine
+    if machine.state.is_stopping or machine.search.is_over:
+        return 0.0
+    secs = machine.find_time_left(active_time.now())
+    if entry.num_timed_batches and num_running:
+        secs_per_batch = entry.busy_secs / entry.num_timed_batches
+        secs = min(secs, machine.search.num_left_batches * secs_per_batch / num_running)
+    return max(secs, 0.0) if math.isfinite(secs) else None

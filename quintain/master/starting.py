@@ -1,4 +1,4 @@
-"""The part of the master that gives slots to trials and starts their processes."""
+"""Start of trials: choice of experiments, placement, and processes."""
 
 import dataclasses
 import functools
@@ -11,7 +11,7 @@ from typing import Final
 from quintain import errors
 from quintain.master import core as core_lib
 from quintain.master import entries, faults, room
-from quintain.master.placing import demand, policy, pools, start_pace
+from quintain.master.placing import demand, policy, pools
 from quintain.master.processes import launch_tokens
 from quintain.master.processes import launcher as launcher_lib
 from quintain.master.workers import worker_calls
@@ -47,17 +47,6 @@ class Starting:
         note_lost: Callable[[entries.LiveRun, int, str], None],
         backfill_secs: float = room.BACKFILL_SECS,
     ) -> None:
-        """Stores what processes are given: where the master is, and each a token of its own.
-
-        Args:
-            core: The master's state.
-            workers: Is told whether trials wait for slots.
-            launcher: Starts processes.
-            address: Where workers reach the master.
-            launch_key: Makes what they authenticate with.
-            note_lost: Is told of processes that could not be started: the start, the rank, why.
-            backfill_secs: How long a trial waits before others use what is reserved for it.
-        """
         self._core = core
         self._workers = workers
         self._launcher = launcher
@@ -65,8 +54,6 @@ class Starting:
         self._launch_key = launch_key
         self._note_lost = note_lost
         self._room = room.Room(core, backfill_secs=backfill_secs)
-        self._pace = start_pace.StartPace()
-        self._left, self._is_held_back = 0, False
         self._seen: object = None
 
     def choose(self) -> list[_Launches]:
@@ -86,9 +73,7 @@ class Starting:
         decisions = policy.assign(groups, whole.num_slots, limits=limits)
         for experiment_id, num_slots in decisions.preempt.items():
             self._take_back(experiment_id, num_slots)
-        self._left, self._is_held_back = self._pace.count_allowed(len(core.unheard)), False
         starts = [] if decisions.preempt else self._start_all(groups, decisions.start)
-        self._pace.note_started(len(starts))
         num_waiting = sum(group.num_waiting for group in groups) - len(starts)
         self._workers.is_crowded = num_waiting > 0
         if self._workers.is_crowded:
@@ -96,11 +81,11 @@ class Starting:
         self._keep([live for live, _ in starts])
         self._tell_lacks(groups, decisions.start)
         # While there are slots that only wait, no machine is asked for.
-        if core.nodes.most_slots is not None and not self._is_held_back:
+        if core.nodes.most_slots is not None:
             self._launcher.ask(self._find_demand(groups))
         # What was reserved until now may be free for others.
         is_making = was_making or self._room.is_making()
-        if not (starts or decisions.preempt or self._is_held_back or is_making):
+        if not (starts or decisions.preempt or is_making):
             self._seen = seen
         return [launches for _, launches in starts]
 
@@ -171,21 +156,16 @@ class Starting:
         core = self._core
         starts: list[tuple[entries.LiveRun, _Launches]] = []
         blocked: list[int] = []
-        with core.containing(experiment_id, "while its trials were started"):
+        with core.failures_contained(experiment_id, "while its trials were started"):
             entry = core.entry(experiment_id)
             is_plain = entry.config.resources.slots_per_trial <= 1 and entry.needs == pools.Needs()
             for trial_id in entry.next_waiting(count + _MOST_PASSED):
                 if len(starts) + len(blocked) >= count or not core.is_active(experiment_id):
                     break
                 places = self._room.find(entry, trial_id)
-                if places is not None and self._left > 0:
+                if places is not None:
                     starts.append(self._start(entry, trial_id, places))
                     continue
-                if places is not None:
-                    self._is_held_back = True
-                    if is_plain:
-                        break
-                    continue  # Others go on waiting for their places.
                 if entry.machine_of(trial_id).excluded_slots:
                     continue  # Others of the experiment may do.
                 if is_plain or len(blocked) >= _MOST_RESERVED or self._room.is_pausing():
@@ -201,13 +181,13 @@ class Starting:
         """Starts trials on slots that wait for others; returns those that are left of these."""
         core = self._core
         starts: list[tuple[entries.LiveRun, _Launches]] = []
-        with core.containing(experiment_id, "while its trials were started"):
+        with core.failures_contained(experiment_id, "while its trials were started"):
             entry = core.entry(experiment_id)
             for trial_id in entry.next_waiting(len(idle) + _MOST_PASSED):
                 if trial_id in core.runs or not core.is_active(experiment_id):
                     continue
                 places = self._room.find_among(entry, trial_id, idle)
-                if places is None or self._left <= 0:
+                if places is None:
                     break
                 starts.append(self._start(entry, trial_id, places, is_backfill=True))
                 idle = [slot for slot in idle if slot not in places[0].slots]
@@ -225,7 +205,6 @@ class Starting:
         if is_backfill:
             self._room.note_backfill(live)
         self._core.add_run(live)
-        self._left -= 1
         return live, launches
 
     def _keep(self, started: list[entries.LiveRun]) -> None:
@@ -249,7 +228,7 @@ class Starting:
         groups: list[policy.Group] = []
         needs = {}
         for experiment_id in sorted(core.entries):
-            with core.containing(experiment_id, "while it was scheduled"):
+            with core.failures_contained(experiment_id, "while it was scheduled"):
                 entry = core.entry(experiment_id)
                 needs[experiment_id] = entry.needs
                 num_waiting = 0

@@ -1,4 +1,4 @@
-"""Where the modules of the Model Garden are here, by their paths there.
+"""Table of the Model Garden's modules: their paths there, and their homes here.
 
 A program of the Model Garden moves by its imports alone: `official` becomes `quintain`, `orbit`
 becomes `quintain.orbit`, `tensorflow_models` becomes `quintain`. Most modules are at the same path
@@ -133,9 +133,7 @@ MOVED: Final[dict[str, str]] = {
     "nlp.tasks.utils": "garden.nlp.task_utils",
     "nlp.train": "garden.nlp.train",
     "orbit.utils.common": "garden.orbit.common",
-    "orbit.utils.epoch_helper": "garden.orbit.epoch_helper",
     "orbit.utils.loop_fns": "garden.orbit.loop_fns",
-    "orbit.utils.summary_manager": "garden.orbit.summary_manager",
     "orbit.utils.summary_manager_interface": "garden.orbit.summary_manager_interface",
     "orbit.utils.tpu_summaries": "garden.orbit.tpu_summaries",
     "trials.data": "trials.older.named_batches",

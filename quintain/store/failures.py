@@ -1,4 +1,4 @@
-"""What to do when a database refuses, or the disk below it."""
+"""Errors of an SQLite file and of the disk below it, with advice."""
 
 import errno
 import os
@@ -58,7 +58,7 @@ def explain(text: str, place: str) -> errors.StoreError:
 
 
 def is_damage(text: str) -> bool:
-    """Whether an SQLite file says that its content can't be, as far as it could be read."""
+    """Returns whether an SQLite file's error means that its content is damaged."""
     return any(words in text for words in _OF_DAMAGE)
 
 
@@ -92,8 +92,7 @@ def explain_disk(error: OSError, place: str) -> errors.StoreAwayError | None:
         )
     if changing_files.is_gone(error) and not os.path.exists(place):
         return errors.StoreAwayError(
-            f"{place}: it is not there any more. See whether its disk is mounted, and put it back; "
-            "then it goes on."
+            f"{place}: it is not there any more. See whether its disk is mounted, and put it back."
         )
     if not disk_errors.is_lost(error):
         return None
@@ -105,7 +104,7 @@ def explain_disk(error: OSError, place: str) -> errors.StoreAwayError | None:
         )
     return errors.StoreAwayError(
         f"{where}: {error.strerror}: its disk is broken or gone. Look at the log of the system, "
-        "and mount it again; then it goes on."
+        "and mount it again."
     )
 
 

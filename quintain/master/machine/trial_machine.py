@@ -1,4 +1,4 @@
-"""One trial: what the search method asked of it, what is done, and which workload is next.
+"""State machine of one trial: requested operations, finished work, next workload.
 
 The machine is pure: it knows no processes, no clock and no store. The same calls in the same order
 give the same state, so that a restarted master rebuilds it from the stored events.
@@ -11,12 +11,17 @@ beginning, where newer ones are damaged: what the method was told since is done 
 again.
 """
 
+import copy
 import dataclasses
-from typing import Any
+from typing import Any, Final
 
 from quintain.master.machine import trial_settings, trial_states
 from quintain.records.rows import states, workload
 from quintain.search import base_search, searcher
+
+_MOST_FOLLOWING: Final = 100
+"""Workloads that are told at most."""
+
 
 KindOfWork = workload.WorkloadKind
 
@@ -154,7 +159,7 @@ class TrialMachine:
 
     @property
     def is_saved(self) -> bool:
-        """Whether nothing is lost if the process ends now."""
+        """True if nothing is lost if the process ends now."""
         return self.total_batches in (0, self.checkpoint_at)
 
     @property
@@ -169,7 +174,7 @@ class TrialMachine:
 
     @property
     def is_stop_requested(self) -> bool:
-        """Whether its own code asked to stop."""
+        """True if its own code asked to stop."""
         return bool(self._stop_reason)
 
     @property
@@ -185,7 +190,7 @@ class TrialMachine:
             self._cursor += 1
 
     def _is_done(self, index: int) -> bool:
-        """Whether nothing is left of an operation: not even to tell the search method of it."""
+        """Returns whether nothing of an operation is left to do, or to tell the search method."""
         operation = self._operations[index]
         if isinstance(operation, base_search.Train):
             return self.total_batches >= operation.length * self._settings.batches_per_unit
@@ -193,7 +198,7 @@ class TrialMachine:
         return index < self._num_told and self._is_reached(operation)
 
     def _is_reached(self, operation: base_search.Operation) -> bool:
-        """Whether the state is saved in which the search method may be told of an operation."""
+        """Returns whether the state is saved in which an operation may be told as done."""
         match operation:
             case base_search.Validate():
                 is_validated = self.validated_at == self.total_batches
@@ -425,3 +430,45 @@ class TrialMachine:
         described["_saved"] = [dataclasses.astuple(each) for each in self._saved]
         described["_operations"] = [searcher.describe(each) for each in self._operations]
         return described
+
+
+def find_following(
+    machine: TrialMachine, checkpoint: workload.Workload
+) -> tuple[workload.Workload, ...]:
+    """Returns the workloads after a checkpoint, up to the first whose outcome decides what is next.
+
+    That is a validation; before it, only training is certain. Where the search method waits for the
+    checkpoint to decide, there is nothing.
+
+    Args:
+        machine: The trial, which is to be saved next.
+        checkpoint: The workload that asks for it.
+    """
+    # What happens to a copy is told to nobody; it needs the newest validation only.
+    shared = {
+        id(machine.hparams): machine.hparams,
+        id(machine.validations): machine.validations[-1:],
+    }
+    ahead = copy.deepcopy(machine, shared)
+    ahead.record_checkpoint("")
+    while ahead.next_event(0.0) is not None:
+        pass
+    found: list[workload.Workload] = []
+    while len(found) < _MOST_FOLLOWING:
+        step = ahead.next_step()
+        if step is None or step.kind is workload.WorkloadKind.CHECKPOINT:
+            break
+        found.append(
+            workload.Workload(
+                kind=step.kind,
+                experiment_id=checkpoint.experiment_id,
+                trial_id=checkpoint.trial_id,
+                number=checkpoint.number + 1 + len(found),
+                num_batches=step.num_batches,
+                total_batches=ahead.total_batches,
+            )
+        )
+        if step.kind is workload.WorkloadKind.VALIDATE:
+            break
+        ahead.record_training(step.num_batches)
+    return tuple(found)

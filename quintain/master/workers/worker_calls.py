@@ -1,4 +1,4 @@
-"""What trial processes ask the master, and tell it."""
+"""Calls of trial processes to the master."""
 
 import dataclasses
 import functools
@@ -10,7 +10,7 @@ from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 from quintain import errors
 from quintain.master import core as core_lib
 from quintain.master import entries, faults, storage_marks
-from quintain.master.machine import following
+from quintain.master.machine import trial_machine
 from quintain.master.processes import rendezvous
 from quintain.master.workers import checkpoint_reports, worker_messages, workload_results
 from quintain.records.rows import run, trial, workload
@@ -60,7 +60,6 @@ class WorkerCalls:
     """Answers trial processes. All methods may be called from several threads."""
 
     def __init__(self, core: core_lib.Core, *, idle_secs: float = IDLE_SECS) -> None:
-        """Stores what the parts of the master share."""
         self._core = core
         self._idle_secs = idle_secs
         self.is_crowded = False
@@ -96,7 +95,6 @@ class WorkerCalls:
                 if record != live.record:
                     core.write(lambda session: session.save_run(record))
                     live.record = record
-                core.unheard.discard(trial_id)
             return self._build_order(entry, live)
 
     @_contained
@@ -247,13 +245,13 @@ class WorkerCalls:
         if step is None:
             self._note_ending(live)
         elif step.kind is _Kind.CHECKPOINT and is_wanted and entry.may_upload(live.record):
-            ahead = following.find_following(machine, chosen)
+            ahead = trial_machine.find_following(machine, chosen)
             chosen = dataclasses.replace(chosen, following=ahead)
         live.outstanding, live.since = chosen, time.monotonic()
         return chosen
 
     def _may_wait(self, live: entries.LiveRun) -> bool:
-        """Whether a process without work is kept for now."""
+        """Returns whether a process without work is kept for now."""
         now = time.monotonic()
         if live.idle_since is None:
             live.idle_since = now

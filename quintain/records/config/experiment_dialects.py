@@ -1,4 +1,4 @@
-"""The two dialects in which an experiment's config is written, and how they become one.
+"""Dialects of an experiment's config, and their normal form.
 
 The older one counts steps of `batches_per_step` batches (`max_steps`, `min_validation_period: 3`),
 the later one has lengths (`max_length: {batches: 937}`, `scheduling_unit`).
@@ -139,23 +139,36 @@ class Reader:
         self._normalise_resources()
         self._normalise_storage()
         self._normalise_log_policies()
-        environment = content.get("environment")
-        variables = (environment or {}).get("environment_variables") if environment else None
-        if isinstance(variables, Mapping):
-            content["environment"]["environment_variables"] = {
-                name: [] if values is None else values for name, values in variables.items()
-            }
+        self._normalise_variables()
         if "batches_per_step" in content:
             self._rename(content, "batches_per_step", "scheduling_unit", "")
         labels = content.get("labels")
         if isinstance(labels, Mapping):
             content["labels"] = sorted(labels)
-        entrypoint = content.get("hyperparameters")
         units = lengths.LengthUnits(
             batches_per_step=_whole_or(content.get("scheduling_unit"), DEFAULT_SCHEDULING_UNIT),
             records_per_epoch=_whole_or(content.get("records_per_epoch"), 0),
-            global_batch_size=_find_batch_size(entrypoint),
+            global_batch_size=_find_batch_size(content.get("hyperparameters")),
         )
+        self._normalise_periods(units)
+        if "searcher" in content:
+            content["searcher"] = self._normalise_searcher(content["searcher"], units)
+        else:
+            self.problems.append(errors.Problem("searcher", "missing; an experiment needs it."))
+        return content
+
+    def _normalise_variables(self) -> None:
+        """Takes a kind of device without variables for one with an empty list of them."""
+        environment = self.content.get("environment")
+        variables = environment.get("environment_variables") if environment else None
+        if isinstance(variables, Mapping):
+            self.content["environment"]["environment_variables"] = {
+                name: [] if values is None else values for name, values in variables.items()
+            }
+
+    def _normalise_periods(self, units: lengths.LengthUnits) -> None:
+        """Turns periods into batches; those of 0 are none."""
+        content = self.content
         for name in PERIOD_FIELDS:
             if _is_zero(content.get(name)):
                 content[name] = None
@@ -163,11 +176,6 @@ class Reader:
                 content[name] = self._to_batches(
                     units, content[name], name, plain_unit=units.batches_per_step
                 )
-        if "searcher" in content:
-            content["searcher"] = self._normalise_searcher(content["searcher"], units)
-        else:
-            self.problems.append(errors.Problem("searcher", "missing; an experiment needs it."))
-        return content
 
     def _check_entrypoint(self) -> None:
         """Refuses commands and scripts, which other versions may have as an entrypoint."""
@@ -322,7 +330,7 @@ def _normalise_log_policy(policy: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_zero(length: object) -> bool:
-    """Whether a period is 0, in any unit, which exported configs have for none."""
+    """Returns whether a period is 0 in any unit, which exported configs have for none."""
     if isinstance(length, Mapping):
         return len(length) == 1 and all(_is_zero(each) for each in length.values())
     return length == 0 and isinstance(length, int) and not isinstance(length, bool)
