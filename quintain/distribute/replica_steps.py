@@ -1,4 +1,4 @@
-"""Compilation of a task's step on a replica: XLA, rematerialisation."""
+"""How the steps of a task run on one replica: compiled by XLA or not, with which options."""
 
 import contextvars
 import functools

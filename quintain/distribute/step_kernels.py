@@ -1,4 +1,4 @@
-"""Choice of kernels for the training steps of a run."""
+"""Which kernels the training steps of a run use."""
 
 from collections.abc import Callable
 from typing import Any

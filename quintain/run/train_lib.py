@@ -231,7 +231,7 @@ def train_from_config(
             stack.enter_context(run_files.undo_on_error(model_dir))
         stack.enter_context(distribution.precision(params.runtime))
         interruption = stack.enter_context(watch_signals(params.trainer))
-        stack.enter_context(preemption.notices_watched(strategy, interruption))
+        stack.enter_context(preemption.watch_notices(strategy, interruption))
         runner: experiment_runner.ExperimentRunner | None = None
         stack.enter_context(
             run_kinds.task_errors_explained(params, lambda: runner.trainer if runner else None)

@@ -253,7 +253,7 @@ def outlast_full_disks(
 
 
 def is_about_room(error: BaseException) -> bool:
-    """Returns whether an error means a full disk, or a lost one, here or at the master."""
+    """Whether an error says that a disk is full, or of checkpoints away, here or at the master."""
     return isinstance(error, errors.NoRoomError) or durable_files.is_full(error)
 
 

@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 @contextlib.contextmanager
-def notices_watched(
+def watch_notices(
     strategy: tf.distribute.Strategy,
     interruption: orbit.Interruption | None,
     *,
