@@ -47,7 +47,7 @@ class Column(Generic[R]):
 
 @dataclasses.dataclass(frozen=True)
 class Format:
-    """What `--json` and `--csv` ask for."""
+    """Output format, of `--json` and `--csv`."""
 
     as_json: bool = False
     as_csv: bool = False

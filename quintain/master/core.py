@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from quintain import errors
-from quintain.files import durable_files
+from quintain.files import disk_errors
 from quintain.master import entries, faults
 from quintain.master.cleanup import deletions, home_identity
 from quintain.master.machine import active_time
@@ -52,7 +52,6 @@ class Core:
         held: Slots that the processes of experiments hold and keep.
         used: Slots that they hold, also those that they are about to give back.
         ending: Trials whose processes were told to end.
-        unheard: Trials that were started and whose processes have not asked for them yet.
         problem: Why no work is handed out now, or an empty text.
         deletions: Deletes directories.
         grown: Trials that were saved since their older checkpoints were looked through.
@@ -73,7 +72,6 @@ class Core:
         self.held: collections.Counter[int] = collections.Counter()
         self.used: collections.Counter[int] = collections.Counter()
         self.ending: set[int] = set()
-        self.unheard: set[int] = set()
         self.problem = ""
         self._checked = 0.0
         self.wake = threading.Event()
@@ -117,8 +115,6 @@ class Core:
         self.used[live.record.experiment_id] += len(live.record.slots)
         for member in live.record.members:
             self.nodes.hold(live.record.trial_id, member.node, member.slots)
-        if live.record.state is launch.LaunchState.LAUNCHING:
-            self.unheard.add(live.record.trial_id)
         self.recount(live)
         entry = self.entries.get(live.record.experiment_id)
         if entry is not None:
@@ -132,7 +128,6 @@ class Core:
         if not self.launches_by_experiment[owner]:
             del self.launches_by_experiment[owner]
         self.ending.discard(trial_id)
-        self.unheard.discard(trial_id)
         if owner in self.entries:
             # Whoever starts next waits for nothing, and has to be in time.
             self.entries[owner].end_waits(trial_id)
@@ -332,7 +327,7 @@ class Core:
             if self.deletions.home_id:  # What is mounted there, if anything is, is the home.
                 os.stat(self.home / home_identity.FILE_NAME)
             if self.problem:
-                durable_files.check_disk(self.home)
+                disk_errors.check_disk(self.home)
         except OSError as error:
             place = os.fsdecode(error.filename or self.home)
             lost = failures.explain_disk(error, place)

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from quintain import errors
-from quintain.files import changing_files, durable_files
+from quintain.files import changing_files, disk_errors
 from quintain.records.views import file_listing
 
 FORMAT: Final = 1
@@ -184,12 +184,12 @@ def find_damage(directory: pathlib.Path, sizes: Mapping[str, int]) -> str | None
         try:
             manifest = read(directory)
         except errors.CheckpointError as error:
-            if error.__cause__ is not None and durable_files.says_nothing(error.__cause__):
+            if error.__cause__ is not None and disk_errors.says_nothing(error.__cause__):
                 raise error.__cause__ from None
             return f"{FILE_NAME} can't be read"
         return _find_damage(directory, {**manifest.sizes, **sizes}, manifest.hashes)
     except OSError as error:
-        kind = errors.DiskAwayError if durable_files.is_lost(error) else errors.CheckpointError
+        kind = errors.DiskAwayError if disk_errors.is_lost(error) else errors.CheckpointError
         raise kind(f"{directory}: can't be read: {error}.") from error
 
 

@@ -1,28 +1,42 @@
 """Actions after every training loop and every evaluation, as a config asks for them."""
 
+import logging
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Literal
 
 import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain import errors, orbit
+from quintain import errors, lazy_modules, orbit
 from quintain.checkpoints import cluster_checkpoints, evaluation_log
 from quintain.config import gin_io
 from quintain.core.loop import stateful_trainer
 from quintain.files import file_paths
+from quintain.loggers import metric_logger
 from quintain.optimization import ema, optimizer_wrapper
 from quintain.orbit import cluster
-from quintain.run import training_log
-from quintain.run.events import configured_actions, prepared_action, recovery
+from quintain.run import history
+from quintain.run.events import prepared_action
 from quintain.settings import config_definitions as cfg
+
+_FIELD: Final = "trainer.actions"
+
+_WHEN: Final = "when"
+
+_When = Literal["train", "eval"]
+
+_WHENS: Final[Sequence[_When]] = ("train", "eval")
+
 
 Action = Callable[[Any], Any]
 
-RecoveryAction = recovery.RecoveryAction
-RecoveryCondition = recovery.RecoveryCondition
+__getattr__, _ = lazy_modules.attach(
+    "quintain", names={"run.events.recovery": ("RecoveryAction", "RecoveryCondition")}
+)
+
+logger = logging.getLogger(__name__)
 
 EMA_DIRECTORY: Final = "ema_checkpoints"
 EMA_NAME: Final = "average_weights"
@@ -98,9 +112,7 @@ class PruningAction:
 class RecordTraining(prepared_action.PreparedAction):
     """Writes the output of every loop to the run's `TrainingLog`."""
 
-    def __init__(
-        self, trainer: stateful_trainer.StatefulTrainer, log: training_log.TrainingLog
-    ) -> None:
+    def __init__(self, trainer: stateful_trainer.StatefulTrainer, log: history.TrainingLog) -> None:
         self._trainer = trainer
         self._log = log
 
@@ -152,7 +164,7 @@ def get_train_actions(
     trainer: stateful_trainer.StatefulTrainer,
     model_dir: str | None = None,
     checkpoint_manager: Any = None,
-    report: Callable[[str], None] = recovery.logger.warning,
+    report: Callable[[str], None] = logger.warning,
 ) -> list[Action]:
     """Returns the actions that `params` asks for after every training loop.
 
@@ -168,10 +180,12 @@ def get_train_actions(
     """
     actions: list[Action] = []
     if model_dir and cluster.is_chief(trainer.strategy):
-        actions.append(RecordTraining(trainer, training_log.TrainingLog(model_dir)))
+        actions.append(RecordTraining(trainer, history.TrainingLog(model_dir)))
     if getattr(params.task, "pruning", None):
         PruningAction(model_dir or "", trainer.model, trainer.optimizer)
     if params.trainer.recovery_max_trials >= 0:
+        from quintain.run.events import recovery  # noqa: PLC0415 - only trainings do
+
         actions.append(
             recovery.LossRecovery(trainer, params.trainer, checkpoint_manager, report=report)
         )
@@ -189,7 +203,7 @@ def get_train_actions(
         )
     return [
         *actions,
-        *configured_actions.build(
+        *_build_configured(
             params,
             "train",
             {
@@ -230,5 +244,43 @@ def get_eval_actions(
             )
         )
     offered = {"params": params, "trainer": trainer, "model_dir": model_dir}
-    own = configured_actions.build(params, "eval", offered)
+    own = _build_configured(params, "eval", offered)
     return [*actions, *own]
+
+
+def _build_configured(
+    params: cfg.ExperimentConfig, when: _When, offered: Mapping[str, Any]
+) -> list[Any]:
+    """Builds the actions that `trainer.actions` names.
+
+    Each is a mapping: `type` is `module:Class`, `when` says whether it is called with the output of
+    each training loop (`train`, the default) or of each evaluation (`eval`), and all else are
+    arguments of the class.
+
+    Args:
+        params: The experiment.
+        when: Which of them.
+        offered: Arguments that a class gets if it has parameters of these names.
+
+    Raises:
+        ConfigError: If there is no such class, or it does not take these arguments.
+    """
+    built = []
+    for index, config in enumerate(params.trainer.actions):
+        path = f"{_FIELD}[{index}]"
+        chosen = config.get(_WHEN, _WHENS[0])
+        if chosen not in _WHENS:
+            raise errors.ConfigError(
+                f"{path}.{_WHEN}: got {errors.show(chosen)}, expected 'train' or 'eval'."
+            )
+        if chosen != when:
+            continue
+        arguments = {name: value for name, value in config.items() if name != _WHEN}
+        action = metric_logger.build_named(arguments, path, {}, offered)
+        if not callable(action):
+            raise errors.ConfigError(
+                f"{path}.{metric_logger.TYPE}: {config[metric_logger.TYPE]!r} can't be called with "
+                "the output of a loop; an action has a method __call__(self, output)."
+            )
+        built.append(action)
+    return built

@@ -19,7 +19,7 @@ from concurrent import futures
 from typing import Final, TypeVar
 
 from quintain import errors
-from quintain.files import durable_files
+from quintain.files import disk_errors
 
 logger = logging.getLogger(__name__)
 
@@ -253,15 +253,15 @@ def outlast_full_disks(
 
 
 def is_about_room(error: BaseException) -> bool:
-    """Whether an error says that a disk is full, or of checkpoints away, here or at the master."""
-    return isinstance(error, errors.NoRoomError) or durable_files.is_full(error)
+    """Returns whether an error means a full disk, or a lost one, here or at the master."""
+    return isinstance(error, errors.NoRoomError) or disk_errors.is_full(error)
 
 
 def find_kind(error: OSError) -> type[errors.CheckpointError]:
     """Returns the class of error by which a checkpoint is refused that a disk does not take."""
-    if durable_files.is_full(error):
+    if disk_errors.is_full(error):
         return errors.NoRoomError
-    return errors.DiskAwayError if durable_files.is_lost(error) else errors.CheckpointError
+    return errors.DiskAwayError if disk_errors.is_lost(error) else errors.CheckpointError
 
 
 def _repeat(
@@ -323,7 +323,7 @@ def call_within(function: Callable[[], T], secs: float) -> T:
 
 def describe(error: BaseException) -> str:
     """Returns what an error says on one line; its name if that is nothing. A full disk is named."""
-    place = durable_files.explain(error) if durable_files.is_full(error) else None
+    place = disk_errors.explain(error) if disk_errors.is_full(error) else None
     text = place or getattr(error, "strerror", None) or str(error)
     lines = str(text).strip().splitlines()
     return lines[0][:500] if lines else type(error).__name__

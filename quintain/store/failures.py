@@ -5,7 +5,7 @@ import os
 from typing import Final
 
 from quintain import errors
-from quintain.files import changing_files, durable_files
+from quintain.files import changing_files, disk_errors
 from quintain.store import lock_holders
 
 TOO_LARGE: Final = "got a number of more than 64 bits; there is none."
@@ -69,7 +69,7 @@ def find_fault(place: str) -> errors.StoreAwayError | None:
     """
     try:
         os.stat(place)
-        durable_files.check_disk(os.path.dirname(place) or os.curdir)
+        disk_errors.check_disk(os.path.dirname(place) or os.curdir)
     except OSError as error:
         return explain_disk(error, place)
     return None
@@ -86,16 +86,15 @@ def explain_disk(error: OSError, place: str) -> errors.StoreAwayError | None:
         None if the disk is not to blame.
     """
     where = place if error.filename is None else os.fsdecode(error.filename)
-    if durable_files.is_full(error):
+    if disk_errors.is_full(error):
         return errors.StoreFullError(
             f"{where}: {error.strerror}. Make room on that disk, and it goes on."
         )
     if changing_files.is_gone(error) and not os.path.exists(place):
         return errors.StoreAwayError(
-            f"{place}: it is not there any more. See whether its disk is mounted, and put it back; "
-            "then it goes on."
+            f"{place}: it is not there any more. See whether its disk is mounted, and put it back."
         )
-    if not durable_files.is_lost(error):
+    if not disk_errors.is_lost(error):
         return None
     if error.errno == errno.EROFS:
         return errors.StoreAwayError(
@@ -105,7 +104,7 @@ def explain_disk(error: OSError, place: str) -> errors.StoreAwayError | None:
         )
     return errors.StoreAwayError(
         f"{where}: {error.strerror}: its disk is broken or gone. Look at the log of the system, "
-        "and mount it again; then it goes on."
+        "and mount it again."
     )
 
 

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from quintain.kernels import library, modes, second_derivatives, selection
+from quintain.kernels import library, modes, selection
 from quintain.nlp.modeling import layers
 from quintain.nlp.modeling.layers import (
-    attention,
     dropout,
     feed_forward,
+    fused_attention,
     layer_normalization,
     projection,
 )
@@ -34,7 +34,7 @@ def draw_rows(*shape):
 def test_forward_mode_is_refused_and_never_wrong(name):
     x = draw_rows(6, 8)
 
-    is_refused = pytest.raises(second_derivatives.SecondDerivativeError, match="forward mode")
+    is_refused = pytest.raises(library.SecondDerivativeError, match="forward mode")
 
     with is_refused, tf.autodiff.ForwardAccumulator(x, tf.ones_like(x)):
         kernel_table.KERNELS[name].native(x)
@@ -123,7 +123,7 @@ class OwnDroppedFeedForward(feed_forward.FeedForward):
         self.dropout = OwnDropout(0.1)
 
 
-class OwnAttention(attention.SelfAttention):
+class OwnAttention(fused_attention.SelfAttention):
     def __init__(self):
         super().__init__(2, 8, dropout_rate=0.1, use_bias=True)
         self.dropout = OwnDropout(0.1)

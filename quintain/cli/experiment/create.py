@@ -105,7 +105,7 @@ def create(
             found = [] if pending is None else pending.finish()
             experiment = commands.create_experiment(
                 file.text,
-                sent_code.find(commands, directory, file.config.code),
+                **sent_code.find(commands, directory, file.config.code),
                 source=config_file,
                 overrides=[*assignments, *found],
                 activate=not paused,
@@ -235,7 +235,7 @@ def _create_only(
         if says_more:
             click.echo(f"  quintain experiment describe {experiment.id}", err=True)
             view = f"experiments/{experiment.id}"
-            page_links.show(lambda: client.page.build_link().url, view=view)
+            page_links.show(lambda: client.build_link().url, view=view)
         return experiment
 
 

@@ -1,6 +1,7 @@
-"""The code of an experiment as a master takes it: a directory, or what was sent of it."""
+"""The code of an experiment as a master takes it: a directory, or an archive that was sent."""
 
 import pathlib
+import tempfile
 from typing import TYPE_CHECKING, Any
 
 from quintain.client.home import home as home_lib
@@ -15,18 +16,34 @@ def find(
     commands: "foreground.Commands",
     directory: pathlib.Path | None,
     limits: experiment_sections.CodeConfig,
-) -> Any:
-    """Returns the directory of the code, or what was sent of it, for `create_experiment`.
+) -> dict[str, Any]:
+    """Returns the arguments of `create_experiment` that say where the code is.
+
+    It is sent to a master on another machine, which can't copy the directory itself.
 
     Args:
         commands: The master.
         directory: The user's directory; None if there is none.
         limits: How much it may be.
+
+    Raises:
+        ConfigError: If it can't be copied.
     """
     if directory is None or logins.find(home_lib.find_home().path) is None:
-        return directory
-    from quintain.cli.experiment import remote_code
+        return {"model_dir": directory}
+    # Commands that send nothing need not wait for these.
+    import tarfile
+
     from quintain.client import master_client
+    from quintain.master.transfer import model_files
 
     assert isinstance(commands, master_client.MasterClient), "Who is elsewhere is asked over HTTP."
-    return remote_code.send(commands, directory, limits)
+    with tempfile.TemporaryDirectory(prefix="quintain-code-") as scratch:
+        copy = pathlib.Path(scratch) / model_files.NAME
+        packed = pathlib.Path(scratch) / f"{model_files.NAME}.tar"
+        listing = model_files.copy_model_dir(directory, copy, limits)
+        with tarfile.open(packed, mode="w", format=tarfile.PAX_FORMAT) as archive:
+            for name in (*listing.files, *listing.links):
+                if (copy / name).exists() or (copy / name).is_symlink():
+                    archive.add(copy / name, name, recursive=False)
+        return {"model_dir": None, "upload": commands.send_code(packed)}

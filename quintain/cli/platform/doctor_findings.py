@@ -27,7 +27,7 @@ from quintain.records.rows import node as node_lib
 
 PACKAGES: Final = (
     *("tensorflow", "keras", "tensorflow-text", "numpy", "sentencepiece", "sacrebleu"),
-    *("optuna", "pydantic", "SQLAlchemy", "fastapi"),
+    *("optuna", "pydantic", "fastapi"),
 )
 EXTRAS: Final = {
     "tfds": "tensorflow_datasets",
@@ -183,7 +183,7 @@ def _find_cluster() -> Iterator[Finding]:
         if master is None:
             return
         with master_client.MasterClient.connect(home, master.address) as client:
-            nodes = client.nodes.list_nodes()
+            nodes = client.list_nodes()
     except errors.QuintainError as error:
         yield Finding(part, "machines", "unknown", str(error))
         return

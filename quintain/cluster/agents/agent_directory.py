@@ -22,7 +22,7 @@ from collections.abc import Iterator
 
 from quintain import errors
 from quintain.client.home import home as home_lib
-from quintain.files import durable_files
+from quintain.files import disk_errors
 from quintain.master.processes import process_files
 from quintain.records.rows import trial
 
@@ -111,7 +111,7 @@ class AgentDirectory:
         found = []
         for path in sorted(self._launches.glob("*.json")):
             try:
-                content = durable_files.read_json(path)
+                content = disk_errors.read_json(path)
                 identity = content["identity"]
                 found.append(
                     LaunchRecord(

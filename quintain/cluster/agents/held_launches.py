@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from quintain import errors
 from quintain.cluster.agents import agent_directory, agent_protocol
-from quintain.files import durable_files
+from quintain.files import disk_errors
 from quintain.master.processes import launcher as launcher_lib
 from quintain.master.processes import process_files, usage_meter
 from quintain.records.rows import log, trial
@@ -161,7 +161,7 @@ class HeldLaunches:
             self._directory.save(held.record)
         except Exception as error:  # noqa: BLE001 - other launches go on.
             cause = str(error) if isinstance(error, errors.QuintainError) else repr(error)
-            cause = durable_files.explain(error) or cause
+            cause = disk_errors.explain(error) or cause
             self._launcher.kill(launch.launch_id)
             self._note_loss(held, f"The process could not be started on {self._name}: {cause}")
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 @dataclasses.dataclass(frozen=True)
 class MetricLabel:
-    """How a metric is shown beside others in a line.
+    """Label of a metric in a line of several.
 
     Example:
         >>> MetricLabel("errors", ".1%").show(0.0213)

@@ -15,7 +15,7 @@ from typing import Final
 from typing_extensions import override
 
 from quintain import errors
-from quintain.files import durable_files
+from quintain.files import disk_errors
 from quintain.master.processes import (
     launch_environment,
     launcher,
@@ -184,7 +184,7 @@ class ProcessLauncher(launcher.Launcher):
         except OSError as error:
             raise errors.ClusterError(
                 f"The process of trial {launch.trial_id} could not be started: "
-                f"{durable_files.explain(error) or error}"
+                f"{disk_errors.explain(error) or error}"
             ) from error
         return identity
 

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator
 
 from quintain import errors
-from quintain.files import changing_files, durable_files
+from quintain.files import changing_files, disk_errors
 from quintain.store import failures
 
 
@@ -126,11 +126,11 @@ def explaining(path: pathlib.Path) -> Iterator[None]:
     except OSError as error:
         if changing_files.is_gone(error):
             raise
-        lost = failures.explain_disk(error, str(path)) if durable_files.is_lost(error) else None
+        lost = failures.explain_disk(error, str(path)) if disk_errors.is_lost(error) else None
         if lost is not None:
             raise lost from error
         text = f"{path}: can't be written on the machine of the master: {error.strerror}."
-        if durable_files.is_full(error):
+        if disk_errors.is_full(error):
             raise errors.NoRoomError(f"{text} Free some space there.") from error
         raise errors.CheckpointError(text) from error
 

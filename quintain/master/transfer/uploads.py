@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from quintain import errors
-from quintain.files import changing_files, durable_files
+from quintain.files import atomic_write, changing_files
 from quintain.master.transfer import pieces
 from quintain.records import checkpoint_manifest
 from quintain.records.views import file_listing
@@ -188,9 +188,9 @@ class Uploads:
             self._pieces.stop(upload.directory)
             _check(upload)
             with pieces.explaining(upload.directory):
-                durable_files.sync_tree(upload.directory)
+                atomic_write.sync_tree(upload.directory)
                 upload.directory.rename(root / name)
-                durable_files.sync_directory(root)
+                atomic_write.sync(root)
             with contextlib.suppress(OSError):  # The process may have begun another one.
                 upload.parent.rmdir()
         with self._lock:

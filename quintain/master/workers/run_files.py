@@ -13,7 +13,7 @@ from typing import Final
 
 from quintain import errors
 from quintain.client.home import home as home_lib
-from quintain.files import durable_files
+from quintain.files import atomic_write
 from quintain.master import core as core_lib
 from quintain.master import entries, storage_marks
 from quintain.master.transfer import model_files, pieces, uploads
@@ -208,7 +208,7 @@ class RunFiles:
                 is_home = directory == self._core.home
                 if not (is_home or checkpoint_manifest.is_storage(directory)):
                     return  # Its disk is not mounted; what takes its place is not marked.
-                durable_files.replace(directory / name, self._mark, mode=0o600)
+                atomic_write.write_atomically(directory / name, self._mark, mode=0o600)
             except OSError as error:
                 logger.warning(
                     "%s can't be marked (%s): processes on other machines ask the master for what "

@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 @contextlib.contextmanager
-def watch_notices(
+def notices_watched(
     strategy: tf.distribute.Strategy,
     interruption: orbit.Interruption | None,
     *,

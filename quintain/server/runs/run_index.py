@@ -147,7 +147,7 @@ def make_name(path: pathlib.Path) -> str:
 
 
 def is_run(path: pathlib.Path) -> bool:
-    """Whether a directory is that of a run: it has settings, in a file of its own."""
+    """True if a directory is that of a run: it has settings, in a file of its own."""
     try:
         return stat.S_ISREG((path / PARAMS_FILE).lstat().st_mode)
     except OSError:

@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from quintain import errors
 from quintain.client import file_calls
-from quintain.files import durable_files
+from quintain.files import disk_errors
 from quintain.records import checkpoint_manifest
 from quintain.storage import checkpoint_storage, retries
 
@@ -101,5 +101,5 @@ class MasterStorage(checkpoint_storage.TrialStorage):
         try:
             yield
         except OSError as error:
-            kind = errors.NoRoomError if durable_files.is_full(error) else errors.CheckpointError
+            kind = errors.NoRoomError if disk_errors.is_full(error) else errors.CheckpointError
             raise kind(f"{self._scratch_dir}: {what}: {error}.") from error

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from quintain import errors
-from quintain.files import durable_files
+from quintain.files import disk_errors
 from quintain.storage import retries
 from quintain.trials import distributed_context
 
@@ -47,7 +47,7 @@ def _find_lack(open_place: Callable[[], pathlib.Path], num_bytes: int) -> str:
     """Returns the reason for which so much can't be written, or an empty text."""
     try:
         place = open_place()
-        durable_files.check_disk(place)
+        disk_errors.check_disk(place)
     except (OSError, errors.NoRoomError) as error:
         if not retries.is_about_room(error):
             raise

@@ -38,8 +38,8 @@ from quintain.client import address as address_lib
 from quintain.client import file_calls, worker_client
 from quintain.client.home import handed_tokens
 from quintain.client.http import connection as connection_lib
-from quintain.files import durable_files
-from quintain.process import held_ports, process_end
+from quintain.files import atomic_write, disk_errors
+from quintain.process import held_ports, process_end, start_up
 from quintain.records import process_identity
 from quintain.records.config import checkpoint_storage_config
 from quintain.records.rows import codec, exit_codes, launch, trial, workload
@@ -76,6 +76,7 @@ def main(environment: Mapping[str, str] | None = None) -> int:
     Returns:
         A number of `records.exit_codes.ExitCode`.
     """
+    start_up.prepare()
     try:
         settings = Settings.from_environment(os.environ if environment is None else environment)
     except errors.ConfigError as error:
@@ -262,7 +263,7 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
         """
         text = json.dumps(codec.to_plain(result))
         retries.outlast_full_disks(
-            lambda: durable_files.replace(self._spool_path, text), doing="keeping a result"
+            lambda: atomic_write.write_atomically(self._spool_path, text), doing="keeping a result"
         )
         try:
             self._next = self._call_again(lambda: self._calls.report(result))
@@ -274,7 +275,7 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
     def report_exit(self, reason: workload.ExitedReason, message: str) -> None:
         """Tells why the process ends. A master that was away for too long is not told."""
         if not self.is_lost:
-            self._call_again(lambda: self._calls.report_exit(reason, message))
+            self._call_again(lambda: self._calls.report_exit(reason, _to_valid(message)))
 
     def note_wait(self, text: str) -> None:
         """Tells what a storage is waited for; a master that does not answer now is not told."""
@@ -286,7 +287,7 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
                     connection,
                     trial_id=self._settings.trial_id,
                     launch_id=self._settings.launch_id,
-                ).note_wait(text)
+                ).note_wait(_to_valid(text))
         except errors.QuintainError as error:
             logger.info("The master was not told what is waited for: %s", error)
 
@@ -330,7 +331,7 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
 
     def _send_spooled(self, path: pathlib.Path) -> None:
         try:
-            result = codec.from_plain(workload.WorkloadResult, durable_files.read_json(path))
+            result = codec.from_plain(workload.WorkloadResult, disk_errors.read_json(path))
         except FileNotFoundError:
             return
         except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -396,3 +397,8 @@ def _fail(error: Exception) -> int:
 
 if __name__ == "__main__":
     process_end.leave(main())
+
+
+def _to_valid(text: str) -> str:
+    """Returns a text without halves of characters, which names of files bring into messages."""
+    return text.encode("utf-8", "backslashreplace").decode()

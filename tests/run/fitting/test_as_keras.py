@@ -183,6 +183,10 @@ def own_step():
     return model, batch(X, Y), {}
 
 
+@pytest.mark.long(
+    "Further cases of a test of which some run every time",
+    but=["several_outputs", "recurrent", "own_step"],
+)
 @pytest.mark.parametrize(
     "build",
     [

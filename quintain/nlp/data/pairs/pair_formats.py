@@ -42,7 +42,7 @@ def check_one_source(params: Any) -> None:
 
 
 def is_mapping(value: Any) -> bool:
-    """Whether a value of a config is a mapping."""
+    """True if a value of a config is a mapping."""
     return isinstance(value, (Mapping, base_config.Config))
 
 

@@ -18,7 +18,7 @@ from quintain import errors
 
 @dataclasses.dataclass(frozen=True)
 class Rules:
-    """Which ids may come next; the others get a log-probability of minus infinity."""
+    """Mask of allowed ids: others get a log-probability of minus infinity."""
 
     eos_ids: tuple[int, ...]
     """Ids that end a sequence."""
