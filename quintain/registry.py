@@ -111,7 +111,7 @@ Did you mean 'cosine'? Known: 'cosine'.
 
 @dataclasses.dataclass(frozen=True)
 class _Later:
-    """Import path of a value, loaded at its lookup."""
+    """Entry that is loaded when it is looked up."""
 
     load: Callable[[], Any]
 

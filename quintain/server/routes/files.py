@@ -49,7 +49,7 @@ class NewUpload:
 
 @dataclasses.dataclass(frozen=True)
 class Received:
-    """What is there of a file."""
+    """Part of a file that is there."""
 
     received: int
     """Its bytes."""

@@ -13,7 +13,8 @@ import pydantic
 from quintain import errors
 from quintain.master.cleanup import remote_deletions
 from quintain.master.workers import worker_calls
-from quintain.records.rows import codec, run, trial, workload
+from quintain.records.rows import codec, trial, workload
+from quintain.records.rows import launch as launch_lib
 from quintain.server import worker_gate
 from quintain.server.http import responses
 from quintain.server.security import access
@@ -107,7 +108,7 @@ def build_router(
         """Says what a process has to know."""
         identity = _read(trial.ProcessIdentity, await request.body())
         launch = getattr(request.state, access.LAUNCH, None)
-        if launch is not None and run.split_member(identity.launch_id)[0] != launch[1]:
+        if launch is not None and launch_lib.split_member(identity.launch_id)[0] != launch[1]:
             raise errors.UnauthorizedError(
                 f"launch_id: got {identity.launch_id!r}, but the token is that of {launch[1]!r}."
             )

@@ -418,7 +418,7 @@ def _has_hook(callback: keras.callbacks.Callback, names: Iterable[str]) -> bool:
 
 
 class _Progress:
-    """Position of a training in its epoch, and the measurements of the epoch so far."""
+    """Position of a training within its epoch, and the metrics of the epoch so far."""
 
     def __init__(self) -> None:
         self.epoch = 0
