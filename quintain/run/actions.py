@@ -22,8 +22,11 @@ from quintain.settings import config_definitions as cfg
 
 Action = Callable[[Any], Any]
 
-__getattr__, _ = lazy_modules.attach(
-    "quintain", names={"run.events.recovery": ("RecoveryAction", "RecoveryCondition")}
+__getattr__, __dir__ = lazy_modules.attach(
+    __name__,
+    find_names=lambda: dict.fromkeys(
+        ("RecoveryAction", "RecoveryCondition"), "quintain.run.events.recovery"
+    ),
 )
 
 logger = logging.getLogger(__name__)
