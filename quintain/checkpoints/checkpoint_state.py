@@ -212,7 +212,7 @@ def _global_variables() -> dict[str, tf.Variable]:
 
 
 class DataPosition(tf.train.experimental.PythonState):
-    """Where training stands in its data.
+    """Position of training in its data.
 
     A tf.data iterator gives its own state: shuffle buffers, bucket contents, file offsets and
     random seeds. Where TensorFlow can't save it, or would restore it wrongly
@@ -282,7 +282,7 @@ class DataPosition(tf.train.experimental.PythonState):
             self._skip(self._restart(), header["batches"])
 
     def _starts_anew(self, header: Mapping[str, Any]) -> bool:
-        """Whether the saved place means nothing here, because a service gives or gave the data."""
+        """True if the saved place means nothing here, because a service gives or gave the data."""
         if not (self._is_external or header.get("is_external", False)):
             return False
         if header["batches"]:

@@ -102,7 +102,7 @@ def _lock(descriptor: int, model_dir: str) -> None:
 
 
 def _is_at(descriptor: int, path: str) -> bool:
-    """Whether an open file is still the one at a path."""
+    """True if an open file is still the one at a path."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.stat(path))
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Calls of users to a master over HTTP."""
+"""HTTP client of a master, for its users."""
 
 import hashlib
 import pathlib

@@ -1,4 +1,4 @@
-"""Calls of a trial's process to its master. Every call may safely be repeated."""
+"""HTTP client of a trial's process. Every call is idempotent."""
 
 # Declarations have no bodies; `call` gives them one.
 # mypy: disable-error-code="empty-body"

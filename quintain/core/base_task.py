@@ -314,7 +314,7 @@ class Task(task_serving.ServingTask, metaclass=abc.ABCMeta):
 
     @functools.cached_property
     def _private_step(self) -> private_training.PrivateStep | None:
-        """What replaces the ordinary step, where training is differentially private."""
+        """Differentially private step, in place of the ordinary one."""
         dp_config = getattr(self.task_config, "differential_privacy_config", None)
         if dp_config is None:
             return None

@@ -1,4 +1,4 @@
-"""What a task says of its trained model: how it serves, and what else it is good for."""
+"""Serving interface of a task: signatures and uses of its trained model."""
 
 import keras
 import tensorflow as tf

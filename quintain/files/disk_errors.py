@@ -69,13 +69,13 @@ def explain(error: BaseException) -> str | None:
 
 
 def is_mendable(error: BaseException) -> bool:
-    """Whether it is known what to do about an error, so that the same may go well then."""
+    """True if it is known what to do about an error, so that the same may go well then."""
     found = _find_refusal(error)
     return found is not None and found[-1] in _ADVICE
 
 
 def says_nothing(error: BaseException) -> bool:
-    """Whether a file can't be read or looked at now, which says nothing about what is in it.
+    """True if a file can't be read or looked at now, which says nothing about what is in it.
 
     It is neither missing nor damaged: it is another user's, say, or its disk is away.
     """
@@ -106,7 +106,7 @@ def _find_full_places() -> list[str]:
 
 
 def is_full(error: BaseException) -> bool:
-    """Whether an error says that a disk or a quota is full, be it the system's or a library's."""
+    """True if an error says that a disk or a quota is full, be it the system's or a library's."""
     if isinstance(error, OSError) and error.errno in _FULL:
         return True
     # TensorFlow, HDF5 and others say in their errors what the system has said.
@@ -115,7 +115,7 @@ def is_full(error: BaseException) -> bool:
 
 
 def is_lost(error: BaseException) -> bool:
-    """Whether an error says that a disk is broken, gone, or read-only, whichever file it names."""
+    """True if an error says that a disk is broken, gone, or read-only, whichever file it names."""
     if not isinstance(error, OSError):
         return False
     # What a file system in a process says that has ended; of a socket it means something else.

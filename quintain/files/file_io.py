@@ -53,19 +53,19 @@ def read_text(path: file_paths.Path) -> str:
 
 
 def exists(path: file_paths.Path) -> bool:
-    """Whether there is a file or a directory."""
+    """True if there is a file or a directory."""
     with file_systems.translated(text := os.fspath(path)):
         return file_systems.find(text).exists(text)
 
 
 def isdir(path: file_paths.Path) -> bool:
-    """Whether there is a directory."""
+    """True if there is a directory."""
     with file_systems.translated(text := os.fspath(path)):
         return file_systems.find(text).isdir(text)
 
 
 def isfile(path: file_paths.Path) -> bool:
-    """Whether there is a file that is no directory."""
+    """True if there is a file that is no directory."""
     if file_paths.is_local(path):
         return os.path.isfile(path)
     return exists(path) and not isdir(path)

@@ -131,7 +131,7 @@ def read_records(path: str | tf.Tensor) -> tf.data.TFRecordDataset:
 
 @dataclasses.dataclass(frozen=True)
 class FileCount:
-    """What is in a TFRecord file."""
+    """Numbers of records of a TFRecord file."""
 
     path: str
     """The file."""

@@ -140,23 +140,25 @@ MOVED: Final[dict[str, str]] = {
 
 _QUESTIONS: Final = (
     "There is no task of question answering; a task of your own trains like any other "
-    "(docs/tour.md)."
+    "(docs/tutorials/train_a_model.md)."
 )
 _TAGGING: Final = (
-    "There is no task of tagging; a task of your own trains like any other (docs/tour.md)."
+    "There is no task of tagging; a task of your own trains like any other "
+    "(docs/tutorials/train_a_model.md)."
 )
 _RETRIEVAL: Final = (
-    "There is no task of retrieval; a task of your own trains like any other (docs/tour.md)."
+    "There is no task of retrieval; a task of your own trains like any other "
+    "(docs/tutorials/train_a_model.md)."
 )
 _ELECTRA: Final = (
-    "ELECTRA is not offered. Masked words are pretrained by `MaskedLMTask` (docs/bert.md)."
+    "ELECTRA is not offered. Masked words are pretrained by `MaskedLMTask` (docs/how-to/bert.md)."
 )
 _XLNET: Final = (
-    "XLNet is not offered. Masked words are pretrained by `MaskedLMTask` (docs/bert.md)."
+    "XLNet is not offered. Masked words are pretrained by `MaskedLMTask` (docs/how-to/bert.md)."
 )
 _DATA_SETS: Final = (
     "The readers of single data sets are not offered. `SentencePredictionTextDataConfig` reads "
-    "texts with labels from TSV files, records and TensorFlow Datasets (docs/bert.md)."
+    "texts with labels from TSV files, records and TensorFlow Datasets (docs/how-to/bert.md)."
 )
 _GAUGES: Final = "Nothing is counted there. `TimeHistory.timestamp_log` has the times."
 
@@ -185,11 +187,12 @@ _XL: Final = (
 )
 
 _T5: Final = (
-    "T5 is not offered. Sequences are translated by `Seq2SeqTransformer` (docs/translation.md)."
+    "T5 is not offered. Sequences are translated by `Seq2SeqTransformer` "
+    "(docs/how-to/translation.md)."
 )
 _ENCODERS: Final = (
     "This encoder is not offered. BERT, ALBERT, FNet, and BERT with kernel or reused attention are "
-    "(docs/bert.md)."
+    "(docs/how-to/bert.md)."
 )
 
 REFUSED: Final[dict[str, str]] = {
@@ -212,7 +215,7 @@ REFUSED: Final[dict[str, str]] = {
     "nlp.data.create_finetuning_data": _DATA_SETS,
     "nlp.data.create_pretraining_data": (
         "Records of masked words are written by `quintain data mlm`, and text is masked on the fly "
-        "by the experiment bert/pretraining_text (docs/bert.md)."
+        "by the experiment bert/pretraining_text (docs/how-to/bert.md)."
     ),
     "nlp.data.create_xlnet_pretraining_data": _XLNET,
     "nlp.data.dual_encoder_dataloader": _RETRIEVAL,
@@ -295,7 +298,7 @@ REFUSED: Final[dict[str, str]] = {
     ),
     "nlp.tasks.utils.get_encoder_from_hub": (
         "Models are not taken from TensorFlow Hub. Weights of the Model Garden's checkpoints are "
-        "loaded by `task.init_checkpoint` (docs/checkpoints.md)."
+        "loaded by `task.init_checkpoint` (docs/how-to/checkpoints.md)."
     ),
     "nlp.tools": (
         "What its tools did is done by `quintain export` (SavedModels), by `quintain checkpoint "
@@ -316,7 +319,8 @@ REFUSED: Final[dict[str, str]] = {
         "Models of PyTorch are not trained here: trials are TensorFlow and Keras."
     ),
     "uplift": (
-        "Uplift models are not offered. A task of your own trains like any other (docs/tour.md)."
+        "Uplift models are not offered. A task of your own trains like any other "
+        "(docs/tutorials/train_a_model.md)."
     ),
     "utils.misc.keras_utils.first_batch_end_time": _GAUGES,
     "utils.misc.keras_utils.first_batch_start_time": _GAUGES,
@@ -326,7 +330,7 @@ REFUSED: Final[dict[str, str]] = {
     ),
     "vision": (
         "Models of images are not offered. A task, a config and a model of your own train like any "
-        "other (docs/tour.md)."
+        "other (docs/tutorials/train_a_model.md)."
     ),
 }
 """Modules, and names of modules, that are not offered: why, and what to use instead. Sorted."""

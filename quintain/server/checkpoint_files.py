@@ -1,4 +1,4 @@
-"""Where the files of checkpoints and of users' code are, and copies of them."""
+"""Locations and copies of checkpoints and of users' code."""
 
 import dataclasses
 import pathlib

@@ -119,7 +119,7 @@ class MasterServer:
 
     @property
     def calls(self) -> direct_calls.DirectCalls:
-        """What users read, without HTTP."""
+        """Read interface of users, without HTTP."""
         return self._calls
 
     @property
@@ -144,7 +144,7 @@ class MasterServer:
 
     @property
     def file(self) -> master_file.MasterFile:
-        """What master.json says."""
+        """Content of master.json."""
         return self._file
 
     def request_stop(self, drain: bool = True) -> None:
@@ -158,7 +158,7 @@ class MasterServer:
 
     @property
     def is_stop_requested(self) -> bool:
-        """Whether somebody asked to stop."""
+        """True if somebody asked to stop."""
         return self._stop_request.is_set()
 
     def drain(self) -> None:

@@ -1,4 +1,4 @@
-"""What users read, answered from the store."""
+"""Read interface of the platform, answered from the store."""
 
 import functools
 import pathlib

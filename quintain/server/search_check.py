@@ -1,4 +1,4 @@
-"""What an experiment would be, found out without creating it."""
+"""Dry run of an experiment's config: its trials, without creating it."""
 
 import time
 from typing import Any, Final

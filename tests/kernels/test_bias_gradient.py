@@ -64,6 +64,14 @@ def _policy(request: pytest.FixtureRequest) -> Iterator[str]:
     keras.config.set_dtype_policy("float32")
 
 
+@pytest.mark.long(
+    "Further cases of a test of which some run every time",
+    but=[
+        "float32-relative-SelfAttention",
+        "mixed_bfloat16-alibi-WeighingAttention",
+        "float32-mask-SelfAttention",
+    ],
+)
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [attention_layers.SelfAttention, WeighingAttention])
 @pytest.mark.parametrize("name", BIASES)

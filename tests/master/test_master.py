@@ -50,6 +50,7 @@ def list_trials(store, experiment_id):
         return session.list_trials(experiment_id)
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["pbt"])
 @pytest.mark.slow
 @pytest.mark.parametrize("searcher", SEARCHES)
 def test_the_order_in_which_trials_finish_does_not_matter(
@@ -70,6 +71,7 @@ def test_the_order_in_which_trials_finish_does_not_matter(
         assert other == shown[0]
 
 
+@pytest.mark.long("Further seeds", but=["0-adaptive_simple", "0-pbt"])
 @pytest.mark.slow
 @pytest.mark.parametrize("searcher", SEARCHES)
 @pytest.mark.parametrize("seed", range(4))
@@ -113,6 +115,7 @@ def test_killed_workers_and_restarted_masters_change_no_result(
     assert shown == expected
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["pbt"])
 @pytest.mark.slow
 @pytest.mark.parametrize("searcher", SEARCHES)
 def test_damaged_checkpoints_change_no_result(

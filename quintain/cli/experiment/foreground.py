@@ -74,7 +74,7 @@ class Interrupts:
 
     @property
     def is_hung_up(self) -> bool:
-        """Whether the terminal is gone."""
+        """True if the terminal is gone."""
         return self.number is signal.SIGHUP
 
     def clear(self) -> None:
@@ -385,7 +385,7 @@ def watch(experiment_id: int) -> int:
 
 
 def _is_alone(interrupts: Interrupts) -> bool:
-    """Whether nobody is there any more to look or to answer."""
+    """True if nobody is there any more to look or to answer."""
     return interrupts.is_hung_up or standard_streams.is_lost()
 
 

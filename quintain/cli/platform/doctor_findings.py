@@ -1,4 +1,4 @@
-"""What `quintain doctor` finds out."""
+"""Checks of `quintain doctor`."""
 
 import collections
 import contextlib

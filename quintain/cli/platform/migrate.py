@@ -170,7 +170,7 @@ def _backup_of(path: pathlib.Path) -> pathlib.Path:
 
 
 def _is_in_git(path: pathlib.Path) -> bool:
-    """Whether git has the file as it is."""
+    """True if git has the file as it is."""
     command = ["git", "-C", str(path.resolve().parent)]
     try:
         known = subprocess.run(

@@ -43,7 +43,7 @@ class Home:
 
     @property
     def checkpoints(self) -> pathlib.Path:
-        """Where checkpoints are kept, unless an experiment says otherwise."""
+        """Default directory of checkpoints."""
         return self.path / "checkpoints"
 
     @property
@@ -88,7 +88,7 @@ class Home:
 
     @property
     def socket(self) -> pathlib.Path:
-        """Where the running master answers commands and trials of this machine."""
+        """Unix socket of the running master, for commands and trials of this machine."""
         return self.path / "master.sock"
 
     @property

@@ -1,4 +1,4 @@
-"""Which database the experiments of a home directory are in.
+"""Database of a home directory's experiments.
 
 It is the file `quintain.db` of the home, unless the variable names another one. A master notes the
 other one in `database.json`, so that commands find it without the variable.

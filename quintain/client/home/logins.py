@@ -39,12 +39,12 @@ class Login:
 
     @property
     def token_origin(self) -> str:
-        """What says where its token is: a file or a variable."""
+        """Source of the token: a file or a variable."""
         return TOKEN_VARIABLE if self.origin == URL_VARIABLE else self.origin
 
     @property
     def name(self) -> str:
-        """What messages call the master."""
+        """Name of the master in messages."""
         return self.address.url
 
 

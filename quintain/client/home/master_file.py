@@ -18,7 +18,7 @@ FILE_NAME: Final = "master.json"
 
 @dataclasses.dataclass(frozen=True)
 class MasterFile:
-    """What the file says."""
+    """Content of master.json."""
 
     url: str
     """Where the master answers; see `address_lib.Address`."""
@@ -34,12 +34,12 @@ class MasterFile:
 
     @property
     def address(self) -> address_lib.Address:
-        """Where to connect to."""
+        """Address to connect to."""
         return address_lib.Address(self.url, self.token)
 
     @property
     def name(self) -> str:
-        """What messages call the master."""
+        """Name of the master in messages."""
         return f"process {self.pid}"
 
     def is_alive(self) -> bool:

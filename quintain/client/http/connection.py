@@ -42,7 +42,7 @@ _OBJECT: Final = re.compile(r"^(.*>: |\w*Connection\(host=.*?, port=\d*\): )")
 
 @dataclasses.dataclass(frozen=True)
 class Retries:
-    """How long to try again, with growing pauses."""
+    """Retry policy: total time, with growing pauses."""
 
     total_secs: float = 5.0
     """Seconds after the first failure at which to give up."""
@@ -95,7 +95,7 @@ class Connection:
 
     @property
     def address(self) -> address_lib.Address:
-        """Where the master was found last."""
+        """Address at which the master was found last."""
         return self._address
 
     def request(

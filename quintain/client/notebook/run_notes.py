@@ -1,4 +1,4 @@
-"""Where trainings were started: `runs.jsonl` in the home directory, for the page to show them.
+"""Record of started trainings (`runs.jsonl` in the home directory), read by the page.
 
 To note a run is a courtesy. Nothing that goes wrong with it stops or slows a training.
 """

@@ -176,7 +176,7 @@ def build_dataset(
 
 
 def _is_single_cpu(strategy: tf.distribute.Strategy) -> bool:
-    """Whether there is one replica and nothing to feed to a device; so too without a strategy."""
+    """True if there is one replica and nothing to feed to a device; so too without a strategy."""
     if not tf.distribute.has_strategy():
         return True
     if strategy.num_replicas_in_sync != cluster.num_workers(strategy):

@@ -1,4 +1,4 @@
-"""Which step a loop began at, and which batches were drawn for it."""
+"""First step of a loop, and the batches drawn for it."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -43,7 +43,7 @@ class LoopRecord:
 
     @property
     def state(self) -> recovery_state.RecoveryState:
-        """How often the run recovered from a blow-up of its loss, and what follows from that."""
+        """Recoveries of the run from divergence, and their effects."""
         return self._state
 
     @property
@@ -53,7 +53,7 @@ class LoopRecord:
 
     @property
     def has_begun(self) -> bool:
-        """Whether there was a loop in this process, so that data was drawn."""
+        """True if there was a loop in this process, so that data was drawn."""
         return self._has_begun
 
     def begin_loop(self) -> None:

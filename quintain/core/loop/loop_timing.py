@@ -1,4 +1,4 @@
-"""Where the time of training goes: waiting for input, computing, and what happens between loops."""
+"""Timing of training: input, computation, and the time between loops."""
 
 import logging
 import resource

@@ -1,4 +1,4 @@
-"""What the trainers of one task and of several show and do alike."""
+"""Base class of the trainers of one task and of several."""
 
 import abc
 import contextlib
@@ -71,7 +71,7 @@ class StatefulTrainer(orbit.StandardTrainer):
 
     @property
     def loop_record(self) -> loop_record.LoopRecord:
-        """Where the running loop began, which batches were drawn, and the run's recoveries."""
+        """First step and batches of the running loop, and the run's recoveries."""
         return self._state.record
 
     @property

@@ -1,4 +1,4 @@
-"""What evaluating one task takes, alone or among several."""
+"""Evaluation of one task, alone or among several."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a trainer checks and finds before it is built."""
+"""Checks and lookups before a trainer is built."""
 
 import contextlib
 from collections.abc import Callable, Iterable

@@ -1,4 +1,4 @@
-"""What a trainer carries from loop to loop besides its metrics, and its place in checkpoints."""
+"""Trainer state that is checkpointed."""
 
 import contextlib
 import functools
@@ -32,7 +32,7 @@ ListMetrics = Callable[[], Sequence[keras.metrics.Metric]]
 
 
 class TrainerState:
-    """What training one task and training several have in common; part of both trainers.
+    """State of a trainer of one task or of several.
 
     Step, loop record, timing and counts are of the run. The average of the weights, accumulated
     gradients, norms and the statistics of replicas are of a model and its optimizer, which `follow`

@@ -123,7 +123,7 @@ class MultiTaskEvaluator(orbit.AbstractEvaluator):
 
     @property
     def checkpoint(self) -> tf.train.Checkpoint:
-        """What the exporter saves."""
+        """Checkpoint that the exporter saves."""
         return self._checkpoint
 
     @property

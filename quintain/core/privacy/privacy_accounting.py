@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 
 class CountsExamples(Protocol):
-    """What is asked of a task: how many examples a batch has."""
+    """Interface of a task that counts the examples of a batch."""
 
     def count_batch_examples(self, params: cfg.DataConfig) -> int:
         """Returns the examples of a batch that `params` describe."""

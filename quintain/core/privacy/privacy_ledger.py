@@ -1,4 +1,4 @@
-"""What a trainer keeps of differential privacy: the epsilon spent, and that no step evades it."""
+"""Privacy accounting of a trainer: the epsilon spent, and a check of every step."""
 
 import contextlib
 import logging
@@ -45,7 +45,7 @@ class PrivacyLedger:
 
     @property
     def is_private(self) -> bool:
-        """Whether training is differentially private."""
+        """True if training is differentially private."""
         return self._dp_config is not None
 
     def log_start(self, dataset: Any) -> None:

@@ -28,7 +28,7 @@ _FIELD = "task.differential_privacy_config"
 
 
 class StepResult(NamedTuple):
-    """What a step saw; rows of padding are taken out."""
+    """Result of a step, without rows of padding."""
 
     loss: tf.Tensor
     """Scalar: mean loss of this replica's examples; 0 if there is none."""

@@ -108,7 +108,7 @@ def _can_replace(one: object, names: Iterable[str]) -> bool:
 
 
 class _Border:
-    """What stands in the place of those methods of an object that others wrote."""
+    """Stand-in for methods of an object that others wrote."""
 
     def __init__(self, one: object, names: Iterable[str], context: Any) -> None:
         others = [name for name in names if not _is_known(one, name)]

@@ -1,4 +1,4 @@
-"""What a task's methods have to give, checked where they gave it."""
+"""Checks of a task's return values, with the line that returned them."""
 
 import collections
 from typing import Any

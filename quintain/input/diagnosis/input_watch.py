@@ -35,7 +35,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class StageTime:
-    """What one stage of a pipeline takes."""
+    """Time of one stage of a pipeline."""
 
     name: str
     """What the stage does: `files`, `decode`, `parse`, `batch`, or the kind of its dataset."""
@@ -89,7 +89,7 @@ def find_slow_stage(
 
 @dataclasses.dataclass(frozen=True)
 class _Run:
-    """What came of iterating over a dataset for a while."""
+    """Measurements of iterating over a dataset for a while."""
 
     secs_per_example: float
     first_secs: float
@@ -128,7 +128,7 @@ def _measure(dataset: Any, probe_secs: float, times: list[StageTime]) -> _Run | 
 
 
 def _gathers(dataset: Any) -> bool:
-    """Whether a dataset takes many elements before it gives one."""
+    """True if a dataset takes many elements before it gives one."""
     kind = type(dataset).__name__
     return any(word in kind for word in ("Shuffle", "Batch", "Window", "Filter", "Skip", "Shard"))
 
@@ -191,7 +191,7 @@ def _run(dataset: tf.data.Dataset, wait_secs: float) -> _Run | None:
 
 
 def _gives_any(dataset: DatasetOrFn, wait_secs: float) -> bool:
-    """Whether something comes out of a pipeline in some time, or it ends."""
+    """True if something comes out of a pipeline in some time, or it ends."""
     has_come = threading.Event()
 
     def draw() -> None:

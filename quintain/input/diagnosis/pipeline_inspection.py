@@ -1,4 +1,4 @@
-"""What a `tf.data` pipeline is made of, and so how the position in it can be restored.
+"""Inspection of `tf.data` pipelines: their operations, and how to restore a position.
 
 There are two ways. A saved iterator of TensorFlow 2.21 goes on at once, but forgets two things: the
 order that a shuffle has reached, once the shuffle has ended for this epoch and before a `repeat`
@@ -60,7 +60,7 @@ logger = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class Inspection:
-    """How the position in a pipeline can be restored."""
+    """Restorability of the position in a pipeline."""
 
     unsaved: tuple[str, ...] = ()
     """Why TensorFlow can't save an iterator of it exactly; empty if it can."""
@@ -70,12 +70,12 @@ class Inspection:
 
     @property
     def is_saved(self) -> bool:
-        """Whether a saved iterator goes on as the original does."""
+        """True if a saved iterator goes on as the original does."""
         return not self.unsaved
 
     @property
     def is_exact(self) -> bool:
-        """Whether the position can be restored exactly, in one way or the other."""
+        """True if the position can be restored exactly, in one way or the other."""
         return not self.varying
 
     def warn(self, name: str = "the training data") -> None:
@@ -295,7 +295,7 @@ class _Walk:
 
 
 def draws_statefully(op: str) -> bool:
-    """Whether a kind of operation draws random numbers from a state that can't be saved."""
+    """True if a kind of operation draws random numbers from a state that can't be saved."""
     definition = op_def_registry.get(op)
     if definition is None or not definition.is_stateful or "Queue" in op or "Dataset" in op:
         return False
@@ -313,7 +313,7 @@ def _kind(dataset: Any) -> str:
 
 
 def _is_reordered(dataset: Any, kind: str) -> bool:
-    """Whether each iterator of a dataset gives another order than the one before."""
+    """True if each iterator of a dataset gives another order than the one before."""
     if kind == "Shuffle":
         return dataset._reshuffle_each_iteration is not False
     return kind == "Random" and bool(dataset._rerandomize)
@@ -368,7 +368,7 @@ def all_nodes(graph: graph_pb2.GraphDef) -> Iterator[node_def_pb2.NodeDef]:
 
 
 def _has_global_seed() -> bool:
-    """Whether operations without a seed get one that is the same in every process."""
+    """True if operations without a seed get one that is the same in every process."""
     if tf.executing_eagerly():
         return context.global_seed() is not None
     return tf.compat.v1.get_default_graph().seed is not None

@@ -132,15 +132,16 @@ class ProcessLauncher(launcher.Launcher):
         """Returns why processes can't be forked, or an empty text."""
         return self._slowness
 
-    def warm_up(self, model_dir: str = "") -> None:
+    def warm_up(self, model_dir: str = "", variables: Mapping[str, str] | None = None) -> None:
         """Starts importing TensorFlow in the background, so that the first trial need not wait.
 
         Args:
             model_dir: Directory with the user's code, if it is known.
+            variables: Variables of the experiment's environment.
         """
         with self._lock:
             if self._can_fork:
-                self._get_forker(model_dir, {}).warm_up()
+                self._get_forker(model_dir, variables or {}).warm_up()
 
     def run_aside(
         self, request: supervisor.StartRequest, model_dir: str, is_canceled: threading.Event

@@ -16,7 +16,7 @@ Index = Annotated[int, Ge(0), Lt(2**31)]
 
 @dataclasses.dataclass
 class Sizes(base_config.Config):
-    """What all encoders share."""
+    """Sizes of every encoder."""
 
     vocab_size: Size = 30522
     """Word ids; 0 is padding."""
@@ -39,7 +39,7 @@ class Sizes(base_config.Config):
 
 @dataclasses.dataclass
 class BertSizes(Sizes):
-    """What encoders share that are made of BERT's blocks."""
+    """Sizes of encoders made of BERT's blocks."""
 
     hidden_activation: str = "gelu"
     """Keras' name of the activation in the feed-forward parts; `gelu` is approximated by tanh."""
@@ -113,7 +113,7 @@ class AlbertEncoderConfig(BertSizes):
 
 @dataclasses.dataclass
 class MixerSizes(Sizes):
-    """What encoders share that mix words without attention."""
+    """Sizes of encoders that mix words without attention."""
 
     inner_dim: Size = 3072
     """Width inside the feed-forward parts."""

@@ -38,7 +38,7 @@ _WHOLE_NUMBER: Final = re.compile(r" *-?[0-9]+ *")
 
 @dataclasses.dataclass(frozen=True)
 class LabelRange:
-    """Which labels there may be."""
+    """Range of valid labels."""
 
     label_type: LabelType = "int"
     """Whether labels are class ids or numbers."""
@@ -87,7 +87,7 @@ def _is_finite(label: Any) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Columns:
-    """Where fields stand in the rows of TSV files."""
+    """Column numbers of the fields of a TSV file."""
 
     names: tuple[str, ...]
     """All columns, in order."""

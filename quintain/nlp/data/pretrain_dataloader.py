@@ -19,7 +19,7 @@ Size = ranges.Size
 
 @dataclasses.dataclass
 class BertPretrainDataConfig(cfg.DataConfig):
-    """Where the examples are, and their sizes."""
+    """Files and sizes of pretraining examples."""
 
     global_batch_size: cfg.NonNegativeInt = 512
     """Examples in a batch over all replicas."""

@@ -217,7 +217,7 @@ class SentencePredictionTextDataLoader(data_loader.DataLoader):
 
     @functools.cached_property
     def text_processor(self) -> bert_inputs.TextProcessor:
-        """What turns texts into the inputs of the model."""
+        """Preprocessing of texts to the model's inputs."""
         params = self._params
         return bert_inputs.TextProcessor(
             params.seq_length, params.vocab_file, params.tokenization, params.lower_case

@@ -1,4 +1,4 @@
-"""Which weights of the TensorFlow Model Garden's layers ours are made of.
+"""Conversion of the TensorFlow Model Garden's weights to ours.
 
 The Garden keeps queries, keys and values apart and splits kernels by heads; here they lie side by
 side in one matrix. Every weight of ours is one of theirs, or several joined along the last axis,

@@ -109,7 +109,7 @@ class SentencePredictionTask(prediction_serving.ServesPredictions):
 
     @property
     def is_regression(self) -> bool:
-        """Whether the model predicts a number."""
+        """True if the model predicts a number."""
         return self.num_classes == 1
 
     @override
@@ -370,7 +370,7 @@ class SentencePredictionTask(prediction_serving.ServesPredictions):
 
     @functools.cached_property
     def text_processor(self) -> bert_inputs.TextProcessor:
-        """What turns texts into the inputs of the model, as in training.
+        """Preprocessing of texts to the model's inputs, as in training.
 
         Raises:
             ConfigError: If the training data is not text.

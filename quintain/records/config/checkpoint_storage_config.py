@@ -45,7 +45,7 @@ _WAYS: Final = ("anon", "cache", "cloud", "google_default")
 """Texts that gcsfs takes for `token`: where it looks for one."""
 _ADVICE: Final = (
     "a secret here would be stored with the experiment: put it into the environment of the master "
-    "and of the machines of trials, or into a profile of theirs (docs/storage.md)"
+    "and of the machines of trials, or into a profile of theirs (docs/how-to/storage.md)"
 )
 
 

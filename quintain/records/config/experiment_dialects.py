@@ -181,7 +181,7 @@ class Reader:
                     f"got {errors.show(given)}, {kind}; expected `module:Class` of a trial or "
                     "`experiment:NAME`. Write what the script does as a class: a `KerasTrial` "
                     "whose `build_model` returns its model and whose data loaders return its data "
-                    "(docs/trials.md).",
+                    "(docs/how-to/trials.md).",
                 )
             )
             self.content["entrypoint"] = None

@@ -76,7 +76,7 @@ function Selected({ selection, setSelection, route }) {
   return html`<span class="selected-bar"><b>${format.number(selection.size)}</b> selected
     <a href="#" onClick=${goTo({ tab: "curves", show: "selected" })}>curves</a>
     <a href="#" onClick=${goTo({ tab: "compare" })}>compare</a>
-    <${Button} kind="quiet" label="Let go of the selection" onClick=${() => setSelection([])}>✕<//></span>`;
+    <${Button} kind="quiet" label="Clear selection" onClick=${() => setSelection([])}>✕<//></span>`;
 }
 
 /** @param {{data: any}} props */

@@ -30,7 +30,7 @@ from quintain.server.routes import tables
 
 @dataclasses.dataclass
 class NewExperiment:
-    """What an experiment is created from."""
+    """Body of a request that creates an experiment."""
 
     __pydantic_config__ = responses.STRICT_FIELDS
 
@@ -61,7 +61,7 @@ class NewExperiment:
 
 @dataclasses.dataclass
 class Fork:
-    """What a fork changes."""
+    """Changes of a fork."""
 
     __pydantic_config__ = responses.STRICT_FIELDS
 
@@ -74,7 +74,7 @@ class Fork:
 
 @dataclasses.dataclass
 class CheckedExperiment:
-    """What would be created."""
+    """Answer of a dry run."""
 
     __pydantic_config__ = responses.STRICT_FIELDS
 
@@ -90,7 +90,7 @@ class CheckedExperiment:
 
 @dataclasses.dataclass
 class Continuation:
-    """What changes when an experiment goes on."""
+    """Changes of an experiment that goes on."""
 
     __pydantic_config__ = responses.STRICT_FIELDS
 

@@ -38,7 +38,7 @@ _ADAPTERS: Final[dict[type[Any], pydantic.TypeAdapter[Any]]] = {
 
 @dataclasses.dataclass
 class Exit:
-    """Why a process ends by itself."""
+    """Reason of a process that ends by itself."""
 
     __pydantic_config__ = responses.STRICT_FIELDS
 
@@ -62,7 +62,7 @@ class Damage:
 
 @dataclasses.dataclass
 class Wait:
-    """What keeps a process from going on."""
+    """Reason of a process that waits."""
 
     __pydantic_config__ = responses.STRICT_FIELDS
 

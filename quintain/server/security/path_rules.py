@@ -1,4 +1,4 @@
-"""Which of the master's addresses are for whom: one table.
+"""Access rules by path: one table.
 
 Each address that the master answers has a line, or the master does not start. What has none is for
 users only, who are told that it is nothing.
@@ -16,7 +16,7 @@ from quintain import errors
 
 
 class Client(enum.Flag):
-    """Who asks, as the request shows."""
+    """Kinds of clients, by the credentials of a request."""
 
     USER = enum.auto()
     """Has the user's token."""

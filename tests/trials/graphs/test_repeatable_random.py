@@ -151,6 +151,10 @@ def sample(sampler, unique, is_replaced):
     return drawn, true, sampled
 
 
+@pytest.mark.long(
+    "Further cases of a test of which some run every time",
+    but=["uniform-True", "fixed_unigram-False"],
+)
 @pytest.mark.slow
 @pytest.mark.parametrize("unique", [True, False])
 @pytest.mark.parametrize("name", SAMPLERS)

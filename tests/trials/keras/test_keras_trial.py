@@ -223,6 +223,10 @@ class OwnStepsTrial(LinearTrial):
         return [Annealing(self.weight)]
 
 
+@pytest.mark.long(
+    "Further cases of a test of which some run every time",
+    but=["OwnStepsTrial", "StatefulCallbacksTrial", "SeededNoiseTrial"],
+)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "trial_class",

@@ -44,7 +44,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class RecordSettings:
-    """What the records are like."""
+    """Settings of masked-text records."""
 
     seq_length: int = 512
     """Positions of an example."""
@@ -74,7 +74,7 @@ class RecordSettings:
 
 @dataclasses.dataclass
 class Report:
-    """What was read and written."""
+    """Counts of what was read and written."""
 
     paths: list[str]
     """Files that were written."""

@@ -93,7 +93,7 @@ class CachedAttention(attention_cache.CacheInPlace, einsum_attention.EinsumAtten
 
 
 class _Attention(keras.layers.Layer):
-    """What self-attention and attention to a memory share."""
+    """Base class of self-attention and cross-attention."""
 
     def __init__(
         self,

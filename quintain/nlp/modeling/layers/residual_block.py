@@ -1,4 +1,4 @@
-"""What the encoder's and the decoder's block share: sub-layers between which inputs are added.
+"""Base class of encoder and decoder blocks: sub-layers with residual connections.
 
 Shapes:
     B  examples in the batch
@@ -31,7 +31,7 @@ class ResidualBlock(keras.layers.Layer):
 
     @property
     def norm_first(self) -> bool:
-        """Whether inputs of the sub-layers are normalised, instead of outputs."""
+        """True if inputs of the sub-layers are normalised, instead of outputs."""
         return bool(self.given.norm_first)
 
     def build_norm(self, name: str, shape: Any) -> LayerNormalization:

@@ -113,7 +113,7 @@ class TransformerDecoderBlock(attention_cache.CacheInPlace, residual_block.Resid
 
     @property
     def takes_rows(self) -> bool:
-        """Whether the block can compute tokens alone: where attention is computed fused."""
+        """True if the block can compute tokens alone: where attention is computed fused."""
         return (
             self._self_attention_cls is attention.CachedAttention
             and self._cross_attention_cls is attention.MultiHeadAttention

@@ -149,7 +149,7 @@ class TransformerEncoderBlock(residual_block.ResidualBlock):
 
     @property
     def takes_rows(self) -> bool:
-        """Whether the block can compute tokens alone: where attention is computed fused."""
+        """True if the block can compute tokens alone: where attention is computed fused."""
         given = self.given
         is_default = given.are_unset(
             "bias_regularizer",

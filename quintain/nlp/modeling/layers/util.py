@@ -1,4 +1,4 @@
-"""What the Model Garden's layers share: which arguments a block leaves out, and graphs on call."""
+"""Helpers of the Model Garden's layers: optional arguments, and graphs on call."""
 
 import functools
 from collections.abc import Callable

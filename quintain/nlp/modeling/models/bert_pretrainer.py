@@ -249,5 +249,5 @@ class BertPretrainerV2(
 
 
 def _takes_pooled(head: keras.layers.Layer) -> bool:
-    """Whether a classifier has no dense layer of its own, and takes the encoder's pooled output."""
+    """True if a classifier has no dense layer of its own, and takes the encoder's pooled output."""
     return isinstance(head, layers.ClassificationHead) and not head.inner_dim

@@ -229,7 +229,7 @@ class TransformerDecoder(_Stack):
 
     @property
     def is_fused(self) -> bool:
-        """Whether all blocks are computed with fused projections."""
+        """True if all blocks are computed with fused projections."""
         return all(block.takes_rows for block in self.blocks)
 
     @override

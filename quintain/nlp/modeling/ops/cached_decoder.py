@@ -32,7 +32,7 @@ other candidates: far below any, also those of weights that have grown large."""
 
 
 class Cache(NamedTuple):
-    """What the decoder keeps from step to step."""
+    """Decoder state that is kept from step to step."""
 
     keys: list[tf.Tensor]
     """Each block's pool `[b, H, T, K, D / H]`."""

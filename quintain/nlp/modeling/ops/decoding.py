@@ -1,4 +1,4 @@
-"""How a model's outputs are found: the settings, and the loop that follows from them."""
+"""Decoding settings, and the loop that follows from them."""
 
 import dataclasses
 import difflib

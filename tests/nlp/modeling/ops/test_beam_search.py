@@ -80,6 +80,7 @@ def test_results_start_with_the_initial_id_and_end_padded():
         assert not row[end + 1 :].any()
 
 
+@pytest.mark.long("Further seeds", but=["3-0"])
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("beam_size", [1, 3])
