@@ -19,6 +19,8 @@ import types
 
 import pytest
 
+from quintain.process import start_up
+
 _PROGRAMS = pathlib.Path(__file__).parent / "programs"
 _MANY_FILES = 20  # Where it is worth saying which of them took longest.
 
@@ -110,6 +112,7 @@ def pytest_configure(config):
     # Python's own limits would have it look through TensorFlow, this package and thousands of tests
     # again and again, which takes a third of the time to collect these.
     gc.set_threshold(20_000, 20, 10)
+    start_up.prepare()
     home = tempfile.TemporaryDirectory(prefix="quintain-home-")
     config.add_cleanup(home.cleanup)
     # Trainings note their directories there.

@@ -120,24 +120,27 @@ def seed_generators(model: keras.Model) -> list[keras.random.SeedGenerator]:
     return list(found.values())
 
 
-def variables_state(variables: Callable[[], list[Any]]) -> ArrayState:
-    """Returns a state that saves and restores the values of a list of variables.
+class VariablesState(ArrayState):
+    """Values of variables that have no place of their own in a checkpoint."""
 
-    Args:
-        variables: Returns the variables, always in the same order.
-    """
+    def __init__(self, list_variables: Callable[[], list[Any]]) -> None:
+        """Stores how to find the variables.
 
-    def read() -> dict[str, np.ndarray]:
-        parts = local_parts(variables())
+        Args:
+            list_variables: Returns the variables, always in the same order.
+        """
+        self.list_variables = list_variables
+        super().__init__(self._read_values, self._write_values)
+
+    def _read_values(self) -> dict[str, np.ndarray]:
+        parts = local_parts(self.list_variables())
         return {f"{index}": part.numpy() for index, part in enumerate(parts)}
 
-    def write(arrays: Mapping[str, np.ndarray]) -> None:
-        current = local_parts(variables())
+    def _write_values(self, arrays: Mapping[str, np.ndarray]) -> None:
+        current = local_parts(self.list_variables())
         if len(current) == len(arrays):
             for index, variable in enumerate(current):
                 variable.assign(arrays[f"{index}"])
-
-    return ArrayState(read, write)
 
 
 def local_parts(variables: Sequence[Any]) -> list[tf.Variable]:

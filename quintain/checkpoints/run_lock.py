@@ -19,7 +19,6 @@ from typing import Any, Final
 
 from quintain import errors
 from quintain.files import file_io, file_paths, whole_files
-from quintain.records import process_identity
 
 FILE_NAME: Final = "run.lock"
 _SHOWN_CHARACTERS: Final = 200
@@ -129,7 +128,6 @@ def _describe_self() -> dict[str, Any]:
         command = f"{command[:_SHOWN_CHARACTERS]} ..."
     return {
         "pid": os.getpid(),
-        "mark": process_identity.find_mark(os.getpid()),
         "host": socket.gethostname(),
         "since": time.strftime("%Y-%m-%d %H:%M:%S %z"),
         "command": command,

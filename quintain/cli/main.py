@@ -18,7 +18,7 @@ from quintain.cli import standard_streams
 from quintain.cli.lazy_group import LazyGroup
 from quintain.cli.training import local_cluster
 from quintain.files import disk_errors
-from quintain.process import frame_memory, process_end, user_errors
+from quintain.process import process_end, user_errors
 from quintain.terminal import printable
 
 COMMANDS: Final = {
@@ -141,7 +141,7 @@ def main(args: Sequence[str] | None = None) -> None:
     arguments = list(sys.argv[1:] if args is None else args)
     standard_streams.open_missing()
     standard_streams.watch()
-    code = frame_memory.call_with_room(lambda: run(arguments))
+    code = run(arguments)
     if not standard_streams.flush():
         code = standard_streams.EXIT_BROKEN_PIPE
     elif (unwritten := standard_streams.find_unwritten()) is not None:

@@ -9,13 +9,12 @@ import copy
 import dataclasses
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 from typing_extensions import dataclass_transform
 
 from quintain import errors
 from quintain.config import (
-    binding,
     class_definitions,
     field_types,
     overrides,
@@ -25,7 +24,8 @@ from quintain.config import (
     yaml_io,
 )
 
-bind = binding.bind
+B = TypeVar("B", bound=Callable[..., Any])
+
 unused = class_definitions.unused
 used_values = class_definitions.used_values
 
@@ -393,3 +393,42 @@ def _matches_element_wise(current: Sequence[Any], value: Any) -> bool:
 def _raise_if_any(problems: Sequence[errors.Problem]) -> None:
     if problems:
         raise errors.ConfigError.from_problems(problems)
+
+
+def bind(config_cls: type[Any]) -> Callable[[B], B]:
+    """Returns a decorator that makes a class or function the builder of `config_cls`.
+
+    Raises:
+        ValueError: If it is no class, the class has a builder already, or the builder can't be
+            called.
+
+    Example:
+        >>> @dataclasses.dataclass
+        ... class Square(Config):
+        ...     side: float = 1.0
+        >>> @bind(Square)
+        ... def build_area(config):
+        ...     return config.side**2
+        >>> square = Square(side=3.0)
+        >>> square.BUILDER(square)
+        9.0
+    """
+    if not isinstance(config_cls, type):
+        raise errors.ConfigError(
+            f"`config_cls`: got {errors.show(config_cls)}, expected a class of configs."
+        )
+    if config_cls.__dict__.get("BUILDER") is not None:
+        raise ValueError(
+            f"{config_cls.__name__} is bound to {errors.show(config_cls.BUILDER)} already."
+        )
+
+    def decorate(builder: B) -> B:
+        if not callable(builder):
+            raise errors.ConfigError(
+                f"`builder`: got {errors.show(builder)}, expected a class or a function."
+            )
+        is_function = not isinstance(builder, type)
+        config_cls.BUILDER = staticmethod(builder) if is_function else builder
+        return builder
+
+    return decorate

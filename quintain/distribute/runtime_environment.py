@@ -13,6 +13,7 @@ import keras
 import tensorflow as tf
 
 from quintain import errors
+from quintain.process import start_up
 from quintain.settings import config_definitions as cfg
 
 _M_TRIM_THRESHOLD: Final = -1
@@ -32,6 +33,7 @@ def prepare(runtime: cfg.RuntimeConfig) -> None:
     """
     for name, value in environment_variables(runtime).items():
         os.environ[name] = value
+    start_up.turn_onednn_cache_off()
     _keep_freed_memory()
     _split_cpu(runtime.num_virtual_cpus)
     if runtime.deterministic:

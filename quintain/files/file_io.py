@@ -14,7 +14,7 @@ import os
 from typing import Any
 
 from quintain import errors
-from quintain.files import fetched_files, file_paths, file_systems
+from quintain.files import file_paths, file_systems
 
 
 def open(path: file_paths.Path, mode: str = "r") -> Any:
@@ -176,5 +176,7 @@ def fetch(path: file_paths.Path) -> str:
     text = os.fspath(path)
     if file_systems.is_known_to_tensorflow(text):
         return text
+    from quintain.files import fetched_files  # noqa: PLC0415 - most files are in reach
+
     with file_systems.translated(text):
         return fetched_files.copy(file_systems.find_fsspec(text), text)

@@ -16,7 +16,6 @@ import tensorflow as tf
 from tensorflow.python.ops import control_flow_util, control_flow_v2_func_graphs
 
 from quintain import errors
-from quintain.kernels import library
 from quintain.kernels.modes import KernelMode
 
 _logger = logging.getLogger(__name__)
@@ -102,6 +101,8 @@ def find_reason(mode: KernelMode, obstacle: str | None = None) -> str | None:
     for kind in ("GPU", "TPU"):
         if _trains_on(kind):
             return f"steps run on a {kind}"
+    from quintain.kernels import library  # noqa: PLC0415 - it finds compilers, and compiles
+
     return library.find_reason()
 
 
@@ -119,8 +120,7 @@ def check(mode: KernelMode, obstacle: str | None = None) -> None:
     _found.clear()
     _found.update(_describe(reason))
     if reason is None:
-        loaded = library.load()
-        _logger.info("Native kernels: on (%s, %s).", loaded.instruction_set, loaded.origin)
+        _logger.info("Native kernels: on (%s, %s).", _found["instruction_set"], _found["origin"])
     elif mode is KernelMode.NATIVE:
         raise errors.ConfigError(
             f"runtime.kernels: got 'native', but there can't be native kernels here: {reason}. Set "
@@ -138,6 +138,8 @@ def describe() -> dict[str, str]:
 def _describe(reason: str | None) -> dict[str, str]:
     if reason is not None:
         return {"used": KernelMode.TENSORFLOW.value, "reason": reason}
+    from quintain.kernels import library  # noqa: PLC0415 - as above
+
     loaded = library.load()
     return {
         "used": KernelMode.NATIVE.value,

@@ -4,7 +4,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from quintain.kernels import selection, table_gradient
+from quintain.kernels import selection
 
 
 def densify(gradient: Any, variable: Any) -> tf.Tensor:
@@ -22,6 +22,8 @@ def densify(gradient: Any, variable: Any) -> tf.Tensor:
             gradient.values, gradient.indices, variable.shape[0]
         )
     elif selection.is_native():
+        from quintain.kernels import table_gradient  # noqa: PLC0415 - only native steps do
+
         gradient = table_gradient.fuse(gradient)
     return tf.cast(gradient, variable.dtype)
 

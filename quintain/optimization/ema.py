@@ -9,7 +9,6 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain.optimization import fused_optimizer, optimizer_wrapper, serializable
-from quintain.optimization.rules import native_adam
 from quintain.reference import reference_names
 
 __getattr__ = reference_names.refusing(__name__)
@@ -174,6 +173,8 @@ class ExponentialMovingAverage(optimizer_wrapper.OptimizerWrapper):
             tf.distribute.get_strategy().extended.call_for_each_replica(self.update_average)
             return
         left = {self._var_key(weight): average for weight, average in self._pairs()}
+        from quintain.optimization.rules import native_adam  # noqa: PLC0415 - few runs average
+
         # An optimizer around another may leave the update out.
         moved_with = isinstance(self.inner_optimizer, fused_optimizer.FusedOptimizer)
         with (

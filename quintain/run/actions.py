@@ -1,14 +1,15 @@
 """What a config asks to happen after every training loop and every evaluation."""
 
+import logging
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain import errors, orbit
+from quintain import errors, lazy_modules, orbit
 from quintain.checkpoints import cluster_checkpoints, evaluation_log
 from quintain.config import gin_io
 from quintain.core.loop import stateful_trainer
@@ -16,13 +17,16 @@ from quintain.files import file_paths
 from quintain.optimization import ema, optimizer_wrapper
 from quintain.orbit import cluster
 from quintain.run import training_log
-from quintain.run.events import configured_actions, prepared_action, recovery
+from quintain.run.events import prepared_action
 from quintain.settings import config_definitions as cfg
 
 Action = Callable[[Any], Any]
 
-RecoveryAction = recovery.RecoveryAction
-RecoveryCondition = recovery.RecoveryCondition
+__getattr__, _ = lazy_modules.attach(
+    "quintain", names={"run.events.recovery": ("RecoveryAction", "RecoveryCondition")}
+)
+
+logger = logging.getLogger(__name__)
 
 EMA_DIRECTORY: Final = "ema_checkpoints"
 EMA_NAME: Final = "average_weights"
@@ -153,7 +157,7 @@ def get_train_actions(
     trainer: stateful_trainer.StatefulTrainer,
     model_dir: str | None = None,
     checkpoint_manager: Any = None,
-    report: Callable[[str], None] = recovery.logger.warning,
+    report: Callable[[str], None] = logger.warning,
 ) -> list[Action]:
     """Returns the actions that `params` asks for after every training loop.
 
@@ -173,6 +177,8 @@ def get_train_actions(
     if getattr(params.task, "pruning", None):
         PruningAction(model_dir or "", trainer.model, trainer.optimizer)
     if params.trainer.recovery_max_trials >= 0:
+        from quintain.run.events import recovery  # noqa: PLC0415 - only trainings do
+
         actions.append(
             recovery.LossRecovery(trainer, params.trainer, checkpoint_manager, report=report)
         )
@@ -190,7 +196,7 @@ def get_train_actions(
         )
     return [
         *actions,
-        *configured_actions.build(
+        *_build_configured(
             params,
             "train",
             {
@@ -231,5 +237,14 @@ def get_eval_actions(
             )
         )
     offered = {"params": params, "trainer": trainer, "model_dir": model_dir}
-    own = configured_actions.build(params, "eval", offered)
-    return [*actions, *own]
+    return [*actions, *_build_configured(params, "eval", offered)]
+
+
+def _build_configured(
+    params: cfg.ExperimentConfig, when: Literal["train", "eval"], offered: Mapping[str, Any]
+) -> list[Action]:
+    if not params.trainer.actions:
+        return []
+    from quintain.run.events import configured_actions  # noqa: PLC0415 - few runs name some
+
+    return configured_actions.build(params, when, offered)

@@ -10,8 +10,6 @@ from typing_extensions import override
 from quintain import orbit
 from quintain.core.reports import shown_metrics
 from quintain.run import history as history_lib
-from quintain.run import train_reporter
-from quintain.terminal import screens, training_display
 
 _NOTEBOOK: Final = "IPython"
 
@@ -31,6 +29,9 @@ def showing(labels: Mapping[str, shown_metrics.MetricLabel]) -> Iterator[orbit.R
     if not sys.stderr.isatty():
         yield orbit.LogReporter()
         return
+    from quintain.run import train_reporter  # noqa: PLC0415 - only terminals show it
+    from quintain.terminal import screens, training_display  # noqa: PLC0415 - as above
+
     screen = screens.open_screen(
         is_quiet=False, refreshes_per_sec=training_display.REFRESHES_PER_SEC
     )

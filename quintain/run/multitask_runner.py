@@ -225,7 +225,6 @@ def _build_evaluator(
         checkpoint=runner.trainer.checkpoint,
         runtime=params.runtime,
         average=runner.trainer.average,
-        keep_loop=runner.trainer.interrupted_loop_kept,
     )
     built.check_evaluation_ends(params.trainer.validation_steps)
     return built

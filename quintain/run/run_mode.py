@@ -8,9 +8,9 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.checkpoints import checkpoints, run_lock
-from quintain.core.privacy import privacy_accounting
 from quintain.distribute import distribution
 from quintain.orbit import cluster
+from quintain.process import start_up
 from quintain.settings import config_definitions as cfg
 
 
@@ -68,7 +68,9 @@ def check_run(params: cfg.ExperimentConfig, mode: Mode, model_dir: str) -> None:
     """
     params.validate()
     problems: list[str] = []
-    if mode.is_training:
+    if mode.is_training and cfg.find_privacy(params) is not None:
+        from quintain.core.privacy import privacy_accounting  # noqa: PLC0415 - few trainings do
+
         problems += privacy_accounting.check(params)
     if mode.is_training and params.trainer.train_steps < 1:
         problems.append(
@@ -99,6 +101,7 @@ def entered(
     Raises:
         ConfigError: On entering it, if another run is there; if there is no such mode.
     """
+    start_up.turn_onednn_cache_off()
     is_writer = parse_mode(mode).is_training and cluster.is_chief(strategy)
     with run_lock.hold(model_dir, is_needed=is_writer), distribution.precision(params.runtime):
         yield

@@ -2,12 +2,14 @@
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from quintain import orbit
 from quintain.core.loop import stateful_trainer
 from quintain.orbit import summary_manager as summary_manager_lib
-from quintain.run.events import step_profile
+
+if TYPE_CHECKING:
+    from quintain.run.events import step_profile
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -50,7 +52,7 @@ class RunOptions:
     on_start: Callable[[], None] | None = None
     """Called once, on the chief, when the settings of a training are written."""
 
-    profile: step_profile.StepRange | None = None
+    profile: "step_profile.StepRange | None" = None
     """Steps to profile, into the model directory."""
 
 

@@ -11,10 +11,10 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from quintain import errors, orbit
-from quintain.checkpoints import best_checkpoint, run_lock
+from quintain import errors, lazy_modules, orbit
+from quintain.checkpoints import run_lock
 from quintain.config import gin_io
-from quintain.core import base_task, base_trainer, exp_factory, user_modules
+from quintain.core import base_task, base_trainer, user_modules
 from quintain.core.reports import shown_metrics
 from quintain.distribute import distribution, runtime_environment
 from quintain.files import file_io
@@ -23,22 +23,21 @@ from quintain.orbit import summary_manager as summary_manager_lib
 from quintain.run import (
     actions,
     experiment_runner,
-    history,
-    live_progress,
-    orbit_experiment_runner,
-    run_environment,
     run_files,
-    run_kinds,
     run_mode,
     run_options,
 )
-from quintain.run.events import preemption
 from quintain.settings import config_definitions as cfg
 
 logger = logging.getLogger(__name__)
 
-OrbitExperimentRunner = orbit_experiment_runner.OrbitExperimentRunner
-maybe_create_best_ckpt_exporter = best_checkpoint.maybe_create_best_ckpt_exporter
+__getattr__, _ = lazy_modules.attach(
+    "quintain",
+    names={
+        "checkpoints.best_checkpoint": ("maybe_create_best_ckpt_exporter",),
+        "run.orbit_experiment_runner": ("OrbitExperimentRunner",),
+    },
+)
 
 
 def run_experiment(
@@ -112,6 +111,8 @@ def run_experiment(
         if is_kept:
             params = fix_seed(params, str(model_dir), distribution_strategy)
         if reporter is None:
+            from quintain.run import live_progress  # noqa: PLC0415 - commands have their own
+
             labels = {**shown_metrics.LOSSES, **getattr(task, "metric_labels", {})}
             reporter = stack.enter_context(live_progress.showing(labels))
         runtime_environment.set_seed(params.runtime)
@@ -140,11 +141,16 @@ def run_experiment(
             describe()
             stack.enter_context(_directory_kept(runner, describe))
         model, logs = runner.run()
+    from quintain.run import history  # noqa: PLC0415 - commands do without
+
     return model, history.Logs(logs, history.read_history(model_dir) if model_dir else None)
 
 
 def _describe_run(params: cfg.ExperimentConfig, task: base_task.Task, model_dir: str) -> None:
     """Writes what the command line needs to go on with a run that a program has started."""
+    from quintain.core import exp_factory  # noqa: PLC0415 - runs that are kept need it
+    from quintain.run import run_environment  # noqa: PLC0415 - as above
+
     found = exp_factory.find_name(params)
     if found is None:
         logger.warning(
@@ -207,6 +213,8 @@ def train_from_config(
         Interrupted: On SIGTERM or Ctrl-C, after the checkpoint is saved.
         QuintainError: If the run can't start or can't go on.
     """
+    from quintain.run import run_kinds  # noqa: PLC0415 - programs with their own task do without
+
     parsed_mode = run_mode.parse_mode(mode)
     run_mode.check_run(params, parsed_mode, model_dir)
     with contextlib.ExitStack() as stack:
@@ -231,7 +239,10 @@ def train_from_config(
             stack.enter_context(run_files.undo_on_error(model_dir))
         stack.enter_context(distribution.precision(params.runtime))
         interruption = stack.enter_context(watch_signals(params.trainer))
-        stack.enter_context(preemption.watch_notices(strategy, interruption))
+        if strategy.cluster_resolver is not None:
+            from quintain.run.events import preemption  # noqa: PLC0415 - clusters announce it
+
+            stack.enter_context(preemption.watch_notices(strategy, interruption))
         runner: experiment_runner.ExperimentRunner | None = None
         stack.enter_context(
             run_kinds.explaining(params, lambda: runner.trainer if runner else None)

@@ -304,3 +304,10 @@ class ExperimentConfig(run_header.ConfigOfRun):
 
     runtime: RuntimeConfig = dataclasses.field(default_factory=RuntimeConfig)
     """Devices, precision, reproducibility."""
+
+
+def find_privacy(params: ExperimentConfig) -> DifferentialPrivacyConfig | None:
+    """Returns the task's `differential_privacy_config`, if its config has such a field."""
+    found: DifferentialPrivacyConfig | None
+    found = getattr(params.task, "differential_privacy_config", None)
+    return found

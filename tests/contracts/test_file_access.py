@@ -37,7 +37,7 @@ LOCAL_ON_PURPOSE = {
     "files/whole_files.py": "locks local directories",
     "cli/training/local_training.py": "logs of local processes",
     "cli/training/train.py": "the passing directory of a dry run",
-    "process/quiet_tensorflow.py": "the process's standard streams",
+    "process/start_up.py": "the process's standard streams",
     "garden/utils/testing/integration.py": "the directory of a test",
     "process/user_errors.py": "source files of programs, to show a line of them",
 }

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from quintain import orbit
 from quintain.checkpoints import recovery_state
-from quintain.distribute import async_loops
+from quintain.distribute import distribution
 
 SINGLE = ""
 """Name of the data of a trainer that has only one."""
@@ -79,7 +79,7 @@ class LoopRecord:
         Workers that train asynchronously draw for themselves, and a recovery does not take them
         back to batches they have drawn: nothing is left to drop.
         """
-        if async_loops.is_asynchronous(self._trainer.strategy):
+        if distribution.is_asynchronous(self._trainer.strategy):
             return
         iterators: Any = self._trainer.ensure_train_iterator()
         if not isinstance(iterators, Mapping):

@@ -65,10 +65,6 @@ class StatefulTrainer(orbit.StandardTrainer):
         """Scalar int64: steps that an interrupted loop had left; 0 between two loops."""
         return self._state.loop_position
 
-    def interrupted_loop_kept(self) -> contextlib.AbstractContextManager[None]:
-        """Returns a context for evaluations, after which an interrupted loop has its metrics."""
-        return self._state.interrupted_loop_kept()
-
     @property
     def loop_record(self) -> loop_record.LoopRecord:
         """First step and batches of the running loop, and the run's recoveries."""

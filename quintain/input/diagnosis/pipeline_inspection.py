@@ -18,7 +18,8 @@ from tensorflow.core.framework import graph_pb2, node_def_pb2
 from tensorflow.python.eager import context
 from tensorflow.python.framework import op_def_registry
 
-from quintain.input.diagnosis import input_watch
+SERVICE: Final = "tf.data service"
+"""Stage whose batches other processes give."""
 
 _SAVED: Final = frozenset({
     "Batch", "Concatenate", "Cache", "DirectedInterleave", "Filter", "FixedLengthRecord",
@@ -154,7 +155,7 @@ class _Walk:
             self._visit(inner, is_restarted=is_restarted, is_held=is_held)
             return
         self._visits[id(dataset)] = self._visits.get(id(dataset), 0) + 1
-        kind, name = _kind(dataset), f"`{input_watch.stage_name(dataset)}`"
+        kind, name = _kind(dataset), f"`{stage_name(dataset)}`"
         self._check_kind(dataset, kind, name)
         self._check_seed(dataset, kind, name)
         if _is_reordered(dataset, kind):
@@ -326,6 +327,17 @@ def _read_deterministic(dataset: Any, kind: str) -> str:
     graph = serialize(dataset)
     nodes = [node for node in graph.node if node.op.startswith(kind)] if graph else []
     return nodes[-1].attr["deterministic"].s.decode() if nodes else "false"
+
+
+def stage_name(dataset: Any) -> str:
+    """Returns the name that a dataset was given, or the kind of dataset in words."""
+    if getattr(dataset, "_name", None):
+        return str(dataset._name)
+    kind = type(dataset).__name__.strip("_").removesuffix("V2").removesuffix("V1")
+    if kind.startswith("DataService"):
+        return SERVICE
+    kind = kind.removesuffix("Dataset").removeprefix("Parallel")
+    return "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in kind).strip()
 
 
 def serialize(dataset: Any) -> graph_pb2.GraphDef | None:

@@ -39,7 +39,7 @@ from collections.abc import Iterator
 from typing import IO, Final, NoReturn, TextIO
 
 from quintain.master.processes import huge_pages, supervisor
-from quintain.process import frame_memory, process_end, quiet_tensorflow
+from quintain.process import process_end, start_up
 from quintain.records.config import source_imports
 from quintain.records.rows import exit_codes
 
@@ -66,6 +66,7 @@ def main() -> None:
     arguments = parser.parse_args()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     huge_pages.forget()
+    start_up.prepare()
     threads = NewThreads()
     with socket.socket(fileno=arguments.control) as control, control.makefile("rw") as messages:
         with _quiet_libraries():
@@ -208,7 +209,7 @@ def _import_all(names: list[str], threads: NewThreads, messages: IO[str]) -> lis
             module, _, function = name.partition(":")
             try:
                 # Nobody looks for garbage among it, so that the copies share its pages.
-                with quiet_tensorflow.without_collecting(is_kept=True):
+                with start_up.without_collecting():
                     with source_imports.importing_ahead(module):
                         imported = importlib.import_module(module)
                     if function:
@@ -344,4 +345,4 @@ def _call(entry_point: str) -> int:
 
 
 if __name__ == "__main__":
-    frame_memory.call_with_room(main)
+    main()

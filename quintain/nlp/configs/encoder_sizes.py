@@ -112,8 +112,8 @@ class AlbertEncoderConfig(BertSizes):
 
 
 @dataclasses.dataclass
-class MixerSizes(Sizes):
-    """Sizes of encoders that mix words without attention."""
+class FNetEncoderConfig(Sizes):
+    """Sizes of an FNet encoder, which mixes words by Fourier transforms."""
 
     inner_dim: Size = 3072
     """Width inside the feed-forward parts."""
@@ -141,11 +141,6 @@ class MixerSizes(Sizes):
 
     use_fft: bool = False
     """Whether Fourier transforms are fast ones, instead of products with matrices."""
-
-
-@dataclasses.dataclass
-class FNetEncoderConfig(MixerSizes):
-    """Sizes of an FNet encoder, which mixes words by Fourier transforms."""
 
     attention_layers: tuple[Index, ...] = ()
     """Which blocks have attention, counted from 0."""

@@ -56,12 +56,7 @@ class SentencePredictionTask(prediction_serving.ServesPredictions):
     def __init__(
         self, params: cfg.TaskConfig, logging_dir: str | None = None, name: str | None = None
     ) -> None:
-        """Stores and checks the config.
-
-        Args:
-            params: The task's config.
-            logging_dir: Directory that keeps a copy of the vocabulary; None for none.
-            name: Name of the task.
+        """Checks the config.
 
         Raises:
             ConfigError: If classes, their names and the metric do not go together.

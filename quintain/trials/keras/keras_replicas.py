@@ -112,7 +112,7 @@ class Replicas:
 
     def _seeds(self, others: Sequence[tf.Variable]) -> checkpoint_state.ArrayState:
         generators = checkpoint_state.seed_generators(self._model)
-        return checkpoint_state.variables_state(
+        return checkpoint_state.VariablesState(
             lambda: [*(generator.state for generator in generators), *others]
         )
 

@@ -39,7 +39,7 @@ from quintain.client import file_calls, worker_client
 from quintain.client.home import handed_tokens
 from quintain.client.http import connection as connection_lib
 from quintain.files import atomic_write, disk_errors
-from quintain.process import held_ports, process_end
+from quintain.process import held_ports, process_end, start_up
 from quintain.records import process_identity
 from quintain.records.config import checkpoint_storage_config
 from quintain.records.rows import codec, exit_codes, trial, workload
@@ -77,6 +77,7 @@ def main(environment: Mapping[str, str] | None = None) -> int:
     Returns:
         A number of `records.exit_codes.ExitCode`.
     """
+    start_up.prepare()
     try:
         settings = Settings.from_environment(os.environ if environment is None else environment)
     except errors.ConfigError as error:

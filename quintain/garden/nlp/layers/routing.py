@@ -26,14 +26,6 @@ class TokenImportanceWithMovingAvg(keras.layers.Layer):
         moving_average_beta: float = 0.995,
         **kwargs: Any,
     ) -> None:
-        """Stores the options.
-
-        Args:
-            vocab_size: Number of tokens.
-            init_importance: How much each counts at first.
-            moving_average_beta: Share of the former average in the next one.
-            **kwargs: Arguments of a Keras layer.
-        """
         given = layer_arguments.LayerArguments(locals())
         super().__init__(**kwargs)
         self._given = given
@@ -81,12 +73,7 @@ class SelectTopK(keras.layers.Layer):
     def __init__(
         self, top_k: int | None = None, random_k: int | None = None, **kwargs: Any
     ) -> None:
-        """Stores how many.
-
-        Args:
-            top_k: Those that count most; None for none.
-            random_k: Those of the others; None for none.
-            **kwargs: Arguments of a Keras layer.
+        """Checks how many.
 
         Raises:
             ConfigError: If both are None.

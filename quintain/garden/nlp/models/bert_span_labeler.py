@@ -35,12 +35,6 @@ class BertSpanLabeler(
     ) -> None:
         """Creates the head.
 
-        Args:
-            network: An encoder; gives `sequence_output`, or a list that starts with it.
-            initializer: Keras' initializer of the kernel.
-            output: `logits`, or `predictions` for their log-softmax over the positions.
-            **kwargs: Arguments of a Keras model.
-
         Raises:
             ValueError: If `output` is none of these.
         """

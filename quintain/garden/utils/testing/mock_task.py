@@ -18,11 +18,6 @@ class MockModel(keras.Model):
     """A network whose loss is the mean of what it gives."""
 
     def __init__(self, network: keras.Model) -> None:
-        """Initializes the model.
-
-        Args:
-            network: What it calls.
-        """
         super().__init__()
         self.network = network
 

@@ -7,56 +7,23 @@ Shapes:
 """
 
 import functools
-import math
 from typing import Any
 
 import tensorflow as tf
 from typing_extensions import override
 
 from quintain import errors
-from quintain.nlp.modeling.ops import decoding_module
+from quintain.garden.nlp.ops import decoding_module
+from quintain.nlp.modeling.ops import sampler
 
 _Keys = decoding_module.StateKeys
 
 
-def greedy(log_probs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the largest of `[..., V]` and its place, `[..., 1]` each."""
-    values, ids = tf.math.top_k(log_probs, k=1)
-    return values, ids
-
-
-def sample_logits_with_temperature(logits: tf.Tensor, temperature: float | tf.Tensor) -> tf.Tensor:
-    """Divides logits `[..., V]`: below 1 makes the probable more probable, above 1 less."""
-    return logits / tf.cast(temperature, logits.dtype)
-
-
-def sample_top_k(logits: tf.Tensor, top_k: int | tf.Tensor) -> tf.Tensor:
-    """Leaves the `top_k` largest of `[..., V]`; the others become minus infinity."""
-    top_k = tf.clip_by_value(top_k, 1, tf.shape(logits)[-1])
-    smallest = tf.math.top_k(logits, k=top_k)[0][..., -1:]  # [..., 1]
-    return set_tensor_by_indices_to_value(logits, logits < smallest, -math.inf)
-
-
-def sample_top_p(logits: tf.Tensor, top_p: float | tf.Tensor) -> tf.Tensor:
-    """Leaves the fewest largest of `[..., V]` whose probabilities reach `top_p`, at least one.
-
-    Source:
-        Holtzman et al., 2020, section 3.1 (https://arxiv.org/abs/1904.09751).
-    """
-    largest, _ = tf.math.top_k(logits, k=tf.shape(logits)[-1])  # [..., V]
-    before = tf.cumsum(tf.nn.softmax(largest), axis=-1, exclusive=True)  # [..., V]
-    is_kept = before <= tf.cast(top_p, logits.dtype)
-    infinity = tf.constant(float("inf"), logits.dtype)
-    smallest = tf.reduce_min(tf.where(is_kept, largest, infinity), axis=-1, keepdims=True)
-    smallest = tf.minimum(smallest, largest[..., :1])
-    return set_tensor_by_indices_to_value(logits, logits < smallest, -math.inf)
-
-
-def set_tensor_by_indices_to_value(
-    input_tensor: tf.Tensor, indices: tf.Tensor, value: float
-) -> tf.Tensor:
-    """Returns a float tensor with `value` where `indices`, of the same shape, are true."""
-    return tf.where(indices, tf.cast(value, input_tensor.dtype), input_tensor)
+greedy = sampler.greedy
+sample_logits_with_temperature = sampler.sample_logits_with_temperature
+sample_top_k = sampler.sample_top_k
+sample_top_p = sampler.sample_top_p
+set_tensor_by_indices_to_value = sampler.set_tensor_by_indices_to_value
 
 
 def scatter_values_on_batch_indices(values: tf.Tensor, batch_indices: tf.Tensor) -> tf.Tensor:
@@ -98,23 +65,7 @@ class SamplingModule(decoding_module.DecodingModule):
         *,
         seed: int | None = None,
     ) -> None:
-        """Stores what to do.
-
-        Args:
-            symbols_to_logits_fn: The model, as for `beam_search.sequence_beam_search`.
-            vocab_size: Number of ids.
-            max_decode_length: Largest number of ids after the initial one.
-            eos_id: Id that ends a sequence.
-            padded_decode: Whether all shapes stay fixed.
-            length_normalization_fn: What scores are divided by; None for 1.
-            top_k: Most probable ids to draw from; 0 is all.
-            top_p: Probability of the ids to draw from; 1 is all. Applied after `top_k`.
-            sample_temperature: What logits are divided by, before `top_k`; 0 leaves them.
-            enable_greedy: Whether the most probable ids are taken; the former three don't matter.
-            dtype: Float type of the scores.
-            decoding_name: Name of the loop in the graph.
-            extra_cache_output: Whether `generate` returns the cache after the first step, too.
-            seed: Seed of the samples; None draws by TensorFlow's global generator.
+        """Checks the options.
 
         Raises:
             ConfigError: If `top_k`, `top_p` or `sample_temperature` is out of its range.

@@ -15,7 +15,7 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain import errors
-from quintain.nlp.modeling.layers import einsum_attention
+from quintain.garden.nlp.attention import einsum_attention
 
 
 @keras.saving.register_keras_serializable(package="Text", name="MultiQueryAttention")
@@ -31,11 +31,7 @@ class MultiHeadAttention(einsum_attention.EinsumAttention):
     """
 
     def __init__(self, num_kv_heads: int | None = None, **kwargs: Any) -> None:
-        """Stores the number of heads.
-
-        Args:
-            num_kv_heads: Heads of keys and values.
-            **kwargs: Arguments of `keras.layers.MultiHeadAttention`.
+        """Checks the number of heads.
 
         Raises:
             ConfigError: If it is no divisor of `num_heads`, or no smaller.

@@ -92,14 +92,6 @@ class DecodingModule(tf.Module, metaclass=abc.ABCMeta):
         decoding_name: str | None = None,
         extra_cache_output: bool = False,
     ) -> None:
-        """Stores what all strategies share.
-
-        Args:
-            length_normalization_fn: What scores are divided by; None for 1.
-            dtype: Float type of the scores.
-            decoding_name: Name of the loop in the graph.
-            extra_cache_output: Whether `generate` returns the cache after the first step, too.
-        """
         super().__init__()
         self.length_normalization_fn = length_normalization_fn
         self.dtype = tf.as_dtype(dtype)

@@ -7,7 +7,7 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.nlp.modeling.layers import masked_softmax
+from quintain.garden.nlp.attention import masked_softmax
 
 
 class EinsumAttention(keras.layers.MultiHeadAttention):

@@ -7,12 +7,12 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain.config import gin_io
-from quintain.nlp.modeling.layers import (
-    layer_arguments,
+from quintain.garden.nlp.layers import (
     transformer_decoder_block,
     transformer_encoder_block,
     util,
 )
+from quintain.nlp.modeling.layers import layer_arguments
 
 
 @keras.saving.register_keras_serializable(package="Text")
@@ -41,29 +41,6 @@ class Transformer(transformer_encoder_block.TransformerEncoderBlock):
         attention_initializer: Any = None,
         **kwargs: Any,
     ) -> None:
-        """Stores the options.
-
-        Args:
-            num_attention_heads: Attention heads.
-            intermediate_size: Width inside the feed-forward part.
-            intermediate_activation: Keras' name of its activation, or a function.
-            dropout_rate: Share of each part's output that training drops.
-            attention_dropout_rate: Share of the attention weights that training drops.
-            output_range: As all below, see `TransformerEncoderBlock`.
-            kernel_initializer: See there.
-            bias_initializer: See there.
-            kernel_regularizer: See there.
-            bias_regularizer: See there.
-            activity_regularizer: See there.
-            kernel_constraint: See there.
-            bias_constraint: See there.
-            use_bias: See there.
-            norm_first: See there.
-            norm_epsilon: See there.
-            intermediate_dropout: Share of values inside the feed-forward part that training drops.
-            attention_initializer: See there.
-            **kwargs: More of its arguments.
-        """
         own = layer_arguments.LayerArguments(locals())
         super().__init__(
             num_attention_heads,
@@ -99,7 +76,6 @@ class CompiledTransformer(Transformer):
     """A `Transformer` that XLA compiles where it is called eagerly."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Stores the options; arguments as for `Transformer`."""
         super().__init__(*args, **kwargs)
 
     @util.tf_function_if_eager(jit_compile=True)

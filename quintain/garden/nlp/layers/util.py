@@ -46,7 +46,6 @@ class TfFunctionIfEagerDecorator:
     """Makes a function a graph where it is called eagerly."""
 
     def __init__(self, **kwargs: Any) -> None:
-        """Stores the arguments of `tf.function`; `experimental_compile` is `jit_compile`."""
         if "experimental_compile" in kwargs:
             kwargs["jit_compile"] = kwargs.pop("experimental_compile")
         self.func_kwargs = kwargs

@@ -16,8 +16,9 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
+from quintain.garden.nlp.attention import masked_softmax
 from quintain.modeling import tf_utils
-from quintain.nlp.modeling.layers import layer_arguments, masked_softmax
+from quintain.nlp.modeling.layers import layer_arguments
 
 
 @keras.saving.register_keras_serializable(package="Text")
@@ -41,20 +42,6 @@ class VotingAttention(keras.layers.Layer):
         bias_constraint: Any = None,
         **kwargs: Any,
     ) -> None:
-        """Stores the sizes.
-
-        Args:
-            num_heads: Attention heads.
-            head_size: Width of each.
-            kernel_initializer: Keras' initializer of kernels.
-            bias_initializer: Likewise of biases.
-            kernel_regularizer: Keras' regularizer of kernels.
-            bias_regularizer: Likewise of biases.
-            activity_regularizer: Likewise of the outputs of dense layers.
-            kernel_constraint: Keras' constraint on kernels.
-            bias_constraint: Likewise on biases.
-            **kwargs: Arguments of a Keras layer.
-        """
         given = layer_arguments.LayerArguments(locals())
         super().__init__(**kwargs)
         self._given = given

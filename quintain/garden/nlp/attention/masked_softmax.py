@@ -23,13 +23,6 @@ class MaskedSoftmax(keras.layers.Layer):
         normalization_axes: Sequence[int] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Stores the dimensions.
-
-        Args:
-            mask_expansion_axes: Where a mask of fewer dimensions than the scores gets one more.
-            normalization_axes: Dimensions that the softmax is over; None for the last.
-            **kwargs: Arguments of a Keras layer.
-        """
         super().__init__(**kwargs)
         normalization_axes = (-1,) if normalization_axes is None else normalization_axes
         self._mask_expansion_axes = mask_expansion_axes

@@ -17,7 +17,7 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain import errors
-from quintain.nlp.modeling.layers import einsum_attention
+from quintain.garden.nlp.attention import einsum_attention
 
 
 @keras.saving.register_keras_serializable(package="Text", name="BlockSparseAttention")
@@ -38,15 +38,7 @@ class MultiHeadAttention(einsum_attention.EinsumAttention):
         num_kv_heads: int | None = None,
         **kwargs: Any,
     ) -> None:
-        """Stores and checks the options.
-
-        Args:
-            src_block_size: Queries of a block; it divides their number, which has to be known.
-            tgt_block_size: Likewise of keys; None for the same.
-            use_sigmoid_attn: Whether weights are sigmoids of the scores instead of a softmax.
-            sigmoid_attn_bias: Added to the scores then, about `-log(K)`.
-            num_kv_heads: 1 for one head of keys and values, None for as many as of queries.
-            **kwargs: Arguments of `keras.layers.MultiHeadAttention`.
+        """Checks the options.
 
         Raises:
             ConfigError: If an option is missing, or out of its range.
