@@ -1,4 +1,4 @@
-"""Named implementations of one kind of thing."""
+"""Registry of named implementations of one kind of thing."""
 
 import contextlib
 import dataclasses

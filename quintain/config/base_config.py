@@ -340,7 +340,7 @@ Did you mean 'width'?
             )
 
     def _is_open(self, part: "Config") -> bool:
-        """Whether a part takes any names: a config without a class in a field of a class."""
+        """Returns whether a part takes any names: a config without a class in a field of one."""
         return type(part) is Config and type(self) is not Config
 
     def _convert(self, name: str, value: Any, path: str, problems: list[errors.Problem]) -> Any:

@@ -1,4 +1,4 @@
-"""Devices and precision: from a `RuntimeConfig` to a strategy and a Keras policy."""
+"""Distribution strategy and precision policy of a `RuntimeConfig`."""
 
 import contextlib
 import json

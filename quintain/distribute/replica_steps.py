@@ -1,4 +1,4 @@
-"""Steps of a task on one replica: compiled by XLA or not, with native kernels or without."""
+"""Compilation of a task's step on a replica: XLA, native kernels, rematerialisation."""
 
 import contextvars
 import functools

@@ -1,4 +1,4 @@
-"""Settings of a `RuntimeConfig` that belong to the process: set before TensorFlow's devices start.
+"""Process-wide settings of a `RuntimeConfig`, made before TensorFlow's devices start.
 
 TensorFlow reads the environment variables, and splits the CPU into logical devices, when the first
 operation runs. `distribution.build_strategy` comes before that, and calls `prepare`.

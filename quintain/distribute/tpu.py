@@ -1,4 +1,4 @@
-"""TPUs: connecting to them, and splitting a model over their cores."""
+"""TPU connection, and splitting a model over its cores."""
 
 from typing import Any
 

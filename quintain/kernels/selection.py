@@ -1,4 +1,4 @@
-"""Where native kernels are used: in training steps on CPUs that XLA does not compile.
+"""Selection of native kernels: training steps on CPUs that XLA does not compile.
 
 The trainer opens `training_scope` around a step; layers, losses and optimizers ask `is_native`
 while the step is traced. Elsewhere - evaluation, exports, XLA, GPUs - the answer is no, so that
@@ -24,7 +24,7 @@ _scope: contextvars.ContextVar["_Scope | None"] = contextvars.ContextVar("scope"
 
 
 class _Scope:
-    """Where native kernels are used: in one graph, or eagerly."""
+    """Scope of native kernels: one graph, or eager execution."""
 
     def __init__(self) -> None:
         self.graph = _find_graph()
@@ -67,19 +67,19 @@ def _say_that_it_is_kept(name: str) -> None:
 @contextlib.contextmanager
 def training_scope(mode: KernelMode, obstacle: str | None = None) -> Iterator[None]:
     """Lets the training step inside use native kernels, if `find_reason` has nothing against it."""
-    with _entering(_Scope() if find_reason(mode, obstacle) is None else None):
+    with _scope_entered(_Scope() if find_reason(mode, obstacle) is None else None):
         yield
 
 
 @contextlib.contextmanager
 def plain_scope() -> Iterator[None]:
     """Keeps native kernels out of what is inside, such as what is differentiated twice."""
-    with _entering(None):
+    with _scope_entered(None):
         yield
 
 
 @contextlib.contextmanager
-def _entering(scope: _Scope | None) -> Iterator[None]:
+def _scope_entered(scope: _Scope | None) -> Iterator[None]:
     token = _scope.set(scope)
     try:
         yield

@@ -1,4 +1,4 @@
-"""What all parts of the master share: the experiments in memory, their processes, and one lock."""
+"""Core of the master: the experiments in memory, their launches, and one lock."""
 
 import collections
 import contextlib
@@ -204,7 +204,7 @@ class Core:
         return effects
 
     @contextlib.contextmanager
-    def containing(self, experiment_id: int, doing: str) -> Iterator[None]:
+    def failures_contained(self, experiment_id: int, doing: str) -> Iterator[None]:
         """Ends an experiment if the block, which handles it, raises; the others go on.
 
         Args:

@@ -1,4 +1,4 @@
-"""Makes new experiments: reads their configs, copies the code of their users, and starts them."""
+"""Creation of experiments: reads a config, copies the user's code, and stores both."""
 
 import dataclasses
 import json
@@ -109,7 +109,7 @@ def create(
         )
     metric_sending.check(config.loggers)
     storages.build(config.as_dict(), core.home / "checkpoints").check()
-    with faults.explaining_search():
+    with faults.search_errors_explained():
         machine = experiment_machine.ExperimentMachine(config)
     record = experiment.Experiment(
         id=0,
@@ -154,7 +154,7 @@ def create(
                     session.update_experiment(record)
                     entry = entries.Entry(record, machine, config)
                     for event in map(active_time.stamp, events):
-                        with faults.explaining_search():
+                        with faults.search_errors_explained():
                             effects = machine.apply(event)
                         session.add_event(record.id, event)
                         entries.write_effects(session, entry, effects)

@@ -1,4 +1,4 @@
-"""Gradients of embeddings hold some rows only; these functions take them as they take others."""
+"""Adapters for sparse gradients, as those of embeddings."""
 
 from typing import Any
 

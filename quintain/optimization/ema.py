@@ -85,7 +85,7 @@ class ExponentialMovingAverage(optimizer_wrapper.OptimizerWrapper):
 
     @property
     def has_shadow_copy(self) -> bool:
-        """Whether the averages exist."""
+        """True if the averages exist."""
         return bool(self._averages)
 
     @property
@@ -95,7 +95,7 @@ class ExponentialMovingAverage(optimizer_wrapper.OptimizerWrapper):
 
     @property
     def is_swapped(self) -> bool:
-        """Whether the weights hold the averages at present."""
+        """True if the weights hold the averages at present."""
         return bool(self._is_swapped.numpy())
 
     def shadow_copy(self, model: keras.Model) -> None:
@@ -178,7 +178,9 @@ class ExponentialMovingAverage(optimizer_wrapper.OptimizerWrapper):
         # An optimizer around another may leave the update out.
         moved_with = isinstance(self.inner_optimizer, fused_optimizer.FusedOptimizer)
         with (
-            native_adam.moving(native_adam.Averages(left, self._var_key, self._compute_decay))
+            native_adam.averages_fused(
+                native_adam.Averages(left, self._var_key, self._compute_decay)
+            )
             if moved_with
             else contextlib.nullcontext()
         ):

@@ -41,7 +41,7 @@ class NormSums:
 
 
 @contextlib.contextmanager
-def measuring(
+def update_norms_added(
     sums: NormSums | None, gradients: Sequence[Any], variables: Sequence[Any]
 ) -> Iterator[None]:
     """Adds the norms of gradients and of the change of the variables inside, if there are sums."""

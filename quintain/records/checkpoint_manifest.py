@@ -1,4 +1,4 @@
-"""What the directory of a trial's checkpoint says about itself, and whether all of it is there.
+"""Manifest of a trial's checkpoint, and the check that its files are whole.
 
 The manifest, `metadata.json`, names the home, the experiment, the trial and the process that the
 checkpoint is of. So it is known for whom a directory was written, even if a database was lost. It
@@ -28,7 +28,7 @@ _PIECE_BYTES: Final = 2**20
 
 @dataclasses.dataclass(frozen=True)
 class Manifest:
-    """What a checkpoint says about itself."""
+    """Content of a checkpoint's manifest."""
 
     format: int
     """Version of the layout."""
@@ -91,7 +91,7 @@ def read(directory: pathlib.Path) -> Manifest:
 
 
 def parse(data: bytes, where: str) -> Manifest:
-    """Returns what the content of a manifest says.
+    """Returns the manifest that a content holds.
 
     Args:
         data: Content of the file.

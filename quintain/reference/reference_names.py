@@ -1,4 +1,4 @@
-"""Where the modules of the Model Garden are here, by their paths there.
+"""Table of the Model Garden's modules: their paths there, and their homes here.
 
 A program of the Model Garden moves by its imports alone: `official` becomes `quintain`, `orbit`
 becomes `quintain.orbit`, `tensorflow_models` becomes `quintain`. Most modules are at the same path

@@ -1,4 +1,4 @@
-"""What a config asks to happen after every training loop and every evaluation."""
+"""Actions after every training loop and every evaluation, as a config asks for them."""
 
 import logging
 import time
@@ -82,7 +82,7 @@ class EMACheckpointing:
 
 
 class PruningAction:
-    """Stands for the train action of a library that does not run here; it can't be created."""
+    """Placeholder of the train action of a library that does not run here; it can't be created."""
 
     def __init__(
         self, export_dir: str, model: keras.Model, optimizer: keras.optimizers.Optimizer
@@ -105,7 +105,6 @@ class RecordTraining(prepared_action.PreparedAction):
     def __init__(
         self, trainer: stateful_trainer.StatefulTrainer, log: training_log.TrainingLog
     ) -> None:
-        """Stores whose loops are recorded, and where."""
         self._trainer = trainer
         self._log = log
 

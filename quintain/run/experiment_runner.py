@@ -1,4 +1,4 @@
-"""Trainer, checkpoint manager and controller of one run, put together and run in one mode."""
+"""Experiment runner: trainer, checkpoint manager and controller of one run."""
 
 import contextlib
 import logging
@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 
 class Evaluator(Protocol):
-    """What evaluates in a run: its trainer, or something of its own."""
+    """Evaluator of a run: its trainer, or something of its own."""
 
     @property
     def checkpoint_exporter(self) -> "best_checkpoint.CheckpointExporter | None":
@@ -193,7 +193,7 @@ class ExperimentRunner:
 
     @property
     def is_stopped_early(self) -> bool:
-        """Whether the training ended because its evaluations got no better."""
+        """True if the training ended because its evaluations got no better."""
         return self._is_stopped_early
 
     @property
@@ -213,7 +213,7 @@ class ExperimentRunner:
 
     @property
     def evaluator(self) -> Evaluator | None:
-        """What evaluates: the trainer itself, unless a subclass builds something else."""
+        """The evaluator: the trainer itself, unless a subclass builds something else."""
         return self._evaluator
 
     @property
@@ -228,7 +228,7 @@ class ExperimentRunner:
 
     @property
     def _evaluates(self) -> bool:
-        """Whether there will be an evaluation."""
+        """True if there will be an evaluation."""
         return self._mode is not run_mode.Mode.TRAIN or self._run_post_eval
 
     def build_trainer(self, task: Any) -> stateful_trainer.StatefulTrainer:
@@ -323,7 +323,7 @@ class ExperimentRunner:
         """
         config = self._params.trainer
         logger.info("Task %r starts in mode %r.", self._task_name, self._mode.value)
-        ending = cluster.leaving_together(self._strategy, orbit.Interrupted)
+        ending = cluster.exit_barrier(self._strategy, orbit.Interrupted)
         sender = self._metric_sender
         sending = contextlib.nullcontext() if sender is None else sender.closing()
         with self._strategy.scope(), ending, sending:

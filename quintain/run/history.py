@@ -1,4 +1,4 @@
-"""What a run has measured so far, for programs and notebooks."""
+"""History of a run's metrics, for programs and notebooks."""
 
 import html
 from collections.abc import Mapping, Sequence

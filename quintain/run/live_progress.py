@@ -1,4 +1,4 @@
-"""How a training that a program starts shows itself: a bar, a table in a notebook, or the log."""
+"""Live progress of a training that a program starts: a bar, a notebook table, or the log."""
 
 import contextlib
 import sys
@@ -15,8 +15,8 @@ _NOTEBOOK: Final = "IPython"
 
 
 @contextlib.contextmanager
-def showing(labels: Mapping[str, shown_metrics.MetricLabel]) -> Iterator[orbit.Reporter]:
-    """Yields who is told of a training where nobody else was named.
+def default_reporter(labels: Mapping[str, shown_metrics.MetricLabel]) -> Iterator[orbit.Reporter]:
+    """Yields the reporter of a training for which the caller has named none.
 
     In a notebook a table with curves moves; on a terminal a bar; elsewhere the log has it.
 

@@ -1,4 +1,4 @@
-"""Runs of several tasks: the experiment runner with another trainer or evaluator in it."""
+"""Multi-task runners: the experiment runner with another trainer or evaluator in it."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""The files of a run that people read: `params.yaml`, gin bindings, and whose directory it is."""
+"""Readable files of a run: `params.yaml`, gin bindings, and ownership of its directory."""
 
 import contextlib
 import logging
@@ -173,7 +173,7 @@ def read_seed(model_dir: str) -> int | None:
 
 
 def has_started(model_dir: str) -> bool:
-    """Whether a run in `model_dir` has left anything that its settings are bound to."""
+    """Returns whether a run in `model_dir` has left anything that its settings are bound to."""
     record = file_paths.join(model_dir, training_log.FILE_NAME)
     return bool(checkpoints.list_checkpoints(model_dir)) or file_io.exists(record)
 

@@ -104,7 +104,7 @@ def list_next_commands(params: cfg.ExperimentConfig, model_dir: str) -> dict[str
     return commands
 
 
-def explaining(
+def task_errors_explained(
     params: cfg.ExperimentConfig,
     find_trainer: Callable[[], stateful_trainer.StatefulTrainer | None],
 ) -> contextlib.AbstractContextManager[Any]:

@@ -1,4 +1,4 @@
-"""What a run does, and what can be known of it before anything is built."""
+"""Modes of a run, and checks before anything is built."""
 
 import contextlib
 import enum
@@ -15,7 +15,7 @@ from quintain.settings import config_definitions as cfg
 
 
 class Mode(enum.StrEnum):
-    """What a run does."""
+    """Modes of a run."""
 
     TRAIN = "train"
     EVAL = "eval"
@@ -27,12 +27,12 @@ class Mode(enum.StrEnum):
 
     @property
     def is_training(self) -> bool:
-        """Whether the weights change."""
+        """True if the weights change."""
         return self not in (Mode.EVAL, Mode.CONTINUOUS_EVAL)
 
     @property
     def has_evaluations(self) -> bool:
-        """Whether the training is evaluated on the way."""
+        """True if the training is evaluated on the way."""
         return self in (
             Mode.TRAIN_AND_EVAL,
             Mode.TRAIN_AND_VALIDATE,
@@ -41,7 +41,7 @@ class Mode(enum.StrEnum):
 
     @property
     def has_post_eval(self) -> bool:
-        """Whether an evaluation follows the training."""
+        """True if an evaluation follows the training."""
         return self is Mode.TRAIN_AND_POST_EVAL
 
 
@@ -93,7 +93,7 @@ def check_run(params: cfg.ExperimentConfig, mode: Mode, model_dir: str) -> None:
 
 
 @contextlib.contextmanager
-def entered(
+def run_scope(
     params: cfg.ExperimentConfig, mode: str, model_dir: str | None, strategy: tf.distribute.Strategy
 ) -> Iterator[None]:
     """Keeps other trainings out of a directory, for the chief, and sets the run's precision.

@@ -1,4 +1,4 @@
-"""What a run is given besides its task and its config."""
+"""Options of a run besides its task and its config."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """How a run goes about its work. All of its drivers take these and pass them on as one."""
+    """Options of a run. All of its drivers take these and pass them on as one."""
 
     run_post_eval: bool = False
     """Whether to evaluate once more at the end."""

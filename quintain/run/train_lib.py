@@ -107,14 +107,14 @@ def run_experiment(
     user_modules.refuse_training("run_experiment")
     is_kept = bool(model_dir) and run_mode.parse_mode(mode).is_training
     with contextlib.ExitStack() as stack:
-        stack.enter_context(run_mode.entered(params, mode, model_dir, distribution_strategy))
+        stack.enter_context(run_mode.run_scope(params, mode, model_dir, distribution_strategy))
         if is_kept:
             params = fix_seed(params, str(model_dir), distribution_strategy)
         if reporter is None:
             from quintain.run import live_progress  # noqa: PLC0415 - commands have their own
 
             labels = {**shown_metrics.LOSSES, **getattr(task, "metric_labels", {})}
-            reporter = stack.enter_context(live_progress.showing(labels))
+            reporter = stack.enter_context(live_progress.default_reporter(labels))
         runtime_environment.set_seed(params.runtime)
         runner = experiment_runner.ExperimentRunner(
             distribution_strategy,
@@ -139,7 +139,7 @@ def run_experiment(
         if is_kept and cluster.is_chief(distribution_strategy):
             describe = functools.partial(_describe_run, params, task, str(model_dir))
             describe()
-            stack.enter_context(_directory_kept(runner, describe))
+            stack.enter_context(_directory_guarded(runner, describe))
         model, logs = runner.run()
     from quintain.run import history  # noqa: PLC0415 - commands do without
 
@@ -168,7 +168,7 @@ def _describe_run(params: cfg.ExperimentConfig, task: base_task.Task, model_dir:
 
 @dataclasses.dataclass(frozen=True)
 class TrainResult:
-    """What a run came to."""
+    """Result of a run."""
 
     step: int
     """Step of the model in its present state."""
@@ -184,7 +184,7 @@ class TrainResult:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the run reached `train_steps`."""
+        """True if the run reached `train_steps`."""
         return self.step >= self.train_steps
 
 
@@ -242,10 +242,10 @@ def train_from_config(
         if strategy.cluster_resolver is not None:
             from quintain.run.events import preemption  # noqa: PLC0415 - clusters announce it
 
-            stack.enter_context(preemption.watch_notices(strategy, interruption))
+            stack.enter_context(preemption.notices_watched(strategy, interruption))
         runner: experiment_runner.ExperimentRunner | None = None
         stack.enter_context(
-            run_kinds.explaining(params, lambda: runner.trainer if runner else None)
+            run_kinds.task_errors_explained(params, lambda: runner.trainer if runner else None)
         )
         runtime_environment.set_seed(params.runtime)
         runner = run_kinds.build_runner(
@@ -263,7 +263,7 @@ def train_from_config(
                     options.on_start()
 
             describe()
-            stack.enter_context(_directory_kept(runner, describe))
+            stack.enter_context(_directory_guarded(runner, describe))
         try:
             _, logs = runner.run()
         finally:
@@ -279,7 +279,7 @@ def train_from_config(
 
 
 @contextlib.contextmanager
-def _directory_kept(
+def _directory_guarded(
     runner: experiment_runner.ExperimentRunner, describe: Callable[[], None]
 ) -> Iterator[None]:
     """Saves what a run still has if its directory was removed in this block, which is an error.
@@ -376,7 +376,7 @@ def check_on_chief(strategy: tf.distribute.Strategy, check: Callable[[], None]) 
             check()
         except errors.ConfigError as error:
             problem = error
-    with cluster.leaving_together(strategy, errors.ConfigError):
+    with cluster.exit_barrier(strategy, errors.ConfigError):
         text = cluster.from_chief(strategy, None if problem is None else str(problem))
         if text is not None:
             raise errors.ConfigError(text) from problem

@@ -1,4 +1,4 @@
-"""The record of a run's training loops: one line of JSON a loop, in `training.jsonl`."""
+"""Log of a run's training loops: one line of JSON a loop, in `training.jsonl`."""
 
 import json
 import time

@@ -18,7 +18,7 @@ def check(config: experiment_spec.ExperimentSpec) -> dict[str, Any]:
         ConfigError: If it can't be played.
     """
     deadline_secs = time.monotonic() + _MAX_SECS
-    with faults.explaining_search():
+    with faults.search_errors_explained():
         estimate = simulate.estimate(
             config, _MAX_TRIALS, lambda _: time.monotonic() >= deadline_secs
         )

@@ -1,4 +1,4 @@
-"""Checkpoints in an object store, or in any file system of fsspec.
+"""Checkpoint storage in an object store, or in any file system of fsspec.
 
 <url>/<uuid>/metadata.json     the manifest, which is written last
              ...               what the trial writes

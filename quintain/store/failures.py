@@ -1,4 +1,4 @@
-"""What to do when a database refuses, or the disk below it."""
+"""Errors of an SQLite file and of the disk below it, with advice."""
 
 import errno
 import os
@@ -58,7 +58,7 @@ def explain(text: str, place: str) -> errors.StoreError:
 
 
 def is_damage(text: str) -> bool:
-    """Whether an SQLite file says that its content can't be, as far as it could be read."""
+    """Returns whether an SQLite file's error means that its content is damaged."""
     return any(words in text for words in _OF_DAMAGE)
 
 

@@ -514,7 +514,7 @@ def test_a_full_disk_of_the_master_is_waited_for(cluster, make_source, monkeypat
     monkeypatch.setattr(
         os, "statvfs", lambda _: types.SimpleNamespace(f_bavail=free[0], f_frsize=1)
     )
-    with retries.telling(make_room):
+    with retries.wait_listener(make_room):
         name, written, _ = write_checkpoint(source, spec, size=9 * 2**20)
     assert "disk of the master's machine is full: 40 MiB are free" in told[0]
     assert (len(told), told[-1]) == (2, "")

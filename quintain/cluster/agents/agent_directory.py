@@ -1,4 +1,4 @@
-"""The directory of an agent: what the next agent has to know if this one is killed.
+"""Directory of an agent, by which the next agent goes on after this one is killed.
 
 | path | content |
 |---|---|
@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class LaunchRecord:
-    """What is kept of a launch. Its environment, with the token, is not."""
+    """Record of a launch. Its environment, with the token, is not kept."""
 
     launch_id: str
     """Name of the launch."""

@@ -1,4 +1,4 @@
-"""The launches that an agent has: their processes, what they wrote, and how they ended."""
+"""Launches that an agent has: their processes, output and exits."""
 
 import collections
 import contextlib
@@ -36,7 +36,7 @@ _MOST_UNKEPT_BYTES: Final = 8 * 2**20
 
 
 class ProcessOwner(Protocol):
-    """What starts processes of this machine: a `ProcessLauncher`, of which not all is needed."""
+    """Launcher of this machine's processes: the part of a `ProcessLauncher` that agents use."""
 
     def start(self, launch: launcher_lib.Launch) -> trial.ProcessIdentity | None:
         """Starts a process; see `launcher.Launcher`."""
@@ -136,7 +136,7 @@ class HeldLaunches:
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is no process, and everything about former ones was told."""
+        """True if there is no process, and everything about former ones was told."""
         with self._lock:
             return not self._unkept and all(
                 held.exit is not None and (held.is_exit_told or held.is_dropped)

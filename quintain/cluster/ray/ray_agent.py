@@ -1,4 +1,4 @@
-"""The agent of a node of Ray: an actor that runs the same loop as `quintain agent`.
+"""Ray actor that runs the agent of a node, with the same loop as `quintain agent`.
 
 The actor is detached: it outlives the master and the process that started it. Ray starts it again
 when it is killed; it then finds where the master is in its directory, and adopts the processes that

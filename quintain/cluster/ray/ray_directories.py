@@ -1,4 +1,4 @@
-"""The directories of agents on nodes of Ray; those of nodes that are gone are deleted.
+"""Directories of agents on nodes of Ray, and their deletion when nodes are gone.
 
 A node that comes back has another number, and its agent another directory: on machines that come
 and go, one of each life would stay. Deleted is only what says itself that it is of the same home

@@ -1,4 +1,4 @@
-"""Variables of trials on nodes of Ray: those that Ray was started with, not those of its workers.
+"""Environment of trials on nodes of Ray, without the variables that Ray gives its workers.
 
 Ray gives its workers variables that change how they compute (`OMP_NUM_THREADS`), what
 `breakpoint()` does, and how they reach the cluster, its token among them. A trial is no worker of

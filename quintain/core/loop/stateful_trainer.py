@@ -92,7 +92,7 @@ class StatefulTrainer(orbit.StandardTrainer):
         Returns:
             The output of `train_loop_end`; None if the loop was interrupted.
         """
-        with cluster.explain_lost_workers(self.strategy):
+        with cluster.lost_workers_explained(self.strategy):
             with self._watching_input():
                 logs = super().train(num_steps)
             self._state.synchronize()

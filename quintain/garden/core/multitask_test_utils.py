@@ -1,4 +1,4 @@
-"""Two small tasks and a model of both, for tests of one's own multitask trainings."""
+"""Two small tasks and a model of both, for tests of multitask trainings."""
 
 from collections.abc import Mapping
 from typing import Any

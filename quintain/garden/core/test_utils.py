@@ -1,4 +1,4 @@
-"""Small models for tests of one's own trainers and exporters."""
+"""Small models for tests of trainers and exporters."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Whether a home directory and a database belong together.
+"""Identity of a home directory, and its match with a database.
 
 Each home has a name that is made once. It is kept in the home directory (`home.json`), in the
 database, and in the manifest of each checkpoint. So a database that was lost, or that is another

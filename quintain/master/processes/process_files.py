@@ -1,4 +1,4 @@
-"""Files about one process in its scratch directory: what it wrote, and how it ended.
+"""Files of one process in its scratch directory: log, read position and exit.
 
 They outlive the master: the supervisor of the process writes them, and whoever is the master reads
 them. Each name starts with the name of the launch:
@@ -43,7 +43,7 @@ _ALLOWED_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 @dataclasses.dataclass(frozen=True)
 class Exit:
-    """How a process ended."""
+    """End of a process."""
 
     exit_code: int | None
     """What it returned, or None if a signal ended it."""
@@ -204,7 +204,7 @@ class LogReader:
 
     @property
     def is_nearly_read(self) -> bool:
-        """Whether the next call reads to the end of what is there now."""
+        """True if the next call reads to the end of what is there now."""
         is_readable = self._failed_secs is None
         is_short = self._files.count_unread(self.offset) < MOST_BYTES_AT_ONCE
         return self.is_at_end or (is_readable and is_short)

@@ -1,4 +1,4 @@
-"""Starts trials as processes of this machine."""
+"""Launcher of trials as processes of this machine."""
 
 import contextlib
 import dataclasses
@@ -42,7 +42,7 @@ _ForkerKey = tuple[tuple[str, ...], tuple[tuple[str, str], ...]]
 
 
 class StartMethod(enum.StrEnum):
-    """How processes are started."""
+    """Methods of starting a process."""
 
     FORK = "fork"
     """As copies of a process that has imported TensorFlow already, where that is safe."""
@@ -53,7 +53,7 @@ class StartMethod(enum.StrEnum):
 
 @dataclasses.dataclass
 class _Tracked:
-    """What the launcher knows about a process."""
+    """Launcher's state of one process."""
 
     trial_id: int
     identity: trial.ProcessIdentity

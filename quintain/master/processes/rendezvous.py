@@ -1,4 +1,4 @@
-"""Where the processes that train a trial together tell each other their addresses.
+"""Rendezvous: exchange of addresses among the processes that train a trial together.
 
 What they told is kept in a file: a master that is restarted in the middle of it answers those who
 still wait, though the others ask no more.

@@ -1,4 +1,4 @@
-"""Files that arrive in pieces, over connections that may break at any moment.
+"""Resumable transfer of files in pieces.
 
 A piece is written at its place as it comes in, so that what has arrived before a connection broke
 need not be sent again. Whoever begins to write a file takes it over: what is still on its way over
@@ -17,7 +17,7 @@ from quintain.store import failures
 
 
 class Piece:
-    """What one request writes of a file; a context manager. Made by `Pieces.begin`."""
+    """Part of a file that one request writes; a context manager. Made by `Pieces.begin`."""
 
     def __init__(self, path: pathlib.Path, descriptor: int, offset: int, most_bytes: int) -> None:
         self._path = path

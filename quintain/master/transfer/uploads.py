@@ -1,4 +1,4 @@
-"""Checkpoints that processes of trials on other machines send to the master, file by file.
+"""Uploads of checkpoints from processes on other machines to the master.
 
 What arrives lies in the directory of unfinished checkpoints of its process
 (`checkpoint_manifest.unfinished_name`), which goes when that process is forgotten. Only when all
@@ -25,7 +25,7 @@ MOST_FILES: Final = 100_000
 
 @dataclasses.dataclass(frozen=True)
 class Owner:
-    """Whose checkpoint it is; its manifest has to say the same."""
+    """Owner of a checkpoint; its manifest has to say the same."""
 
     home_id: str
     """The home."""
@@ -42,7 +42,7 @@ class Owner:
 
 @dataclasses.dataclass(frozen=True)
 class Received:
-    """What is there of an upload."""
+    """Received part of an upload."""
 
     is_complete: bool
     """Whether it is a checkpoint already."""

@@ -33,7 +33,7 @@ class Averages:
 
 
 @contextlib.contextmanager
-def moving(averages: Averages) -> Iterator[None]:
+def averages_fused(averages: Averages) -> Iterator[None]:
     """Lets an update inside move averages; it takes them out of `averages`."""
     _LOCAL.averages = averages
     try:
@@ -55,7 +55,7 @@ def update(
     is_decaying: Callable[[Any], bool],
     count: tf.Tensor,
 ) -> None:
-    """Updates variables by the kernel, and the averages of `moving`.
+    """Updates variables by the kernel, and the averages of `averages_fused`.
 
     Args:
         pairs: Dense gradients and their variables, for which `is_usable` holds.

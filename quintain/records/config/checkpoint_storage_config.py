@@ -1,4 +1,4 @@
-"""The section `checkpoint_storage` of an experiment's config."""
+"""Config of the section `checkpoint_storage` of an experiment."""
 
 import dataclasses
 import json
@@ -51,7 +51,7 @@ _ADVICE: Final = (
 
 @dataclasses.dataclass
 class CheckpointStorageConfig(base_config.Config):
-    """Where checkpoints are kept, and which of them."""
+    """Storage of checkpoints, and their retention."""
 
     type: Literal["shared_fs", "directory", "s3", "gs", "azure", "fsspec"] = "shared_fs"
     """Kind of storage: `shared_fs` and `directory` are directories, `s3`, `gs` and `azure` object
@@ -252,7 +252,7 @@ def explain_secret() -> str:
 
 
 def _has_password(url: str) -> bool:
-    """Whether there is a password in a URL, or a token, as those of the web have for a user."""
+    """Returns whether a URL has a password, or a token in the place of the user."""
     scheme, _, rest = url.partition("://")
     user, _, _ = rest.partition("/")[0].rpartition("@")
     return bool(user) and (":" in user or scheme.lower() in ("http", "https"))

@@ -1,4 +1,4 @@
-"""What a master says of files that processes on other machines fetch from it."""
+"""Listings of a master's files, for processes on other machines that fetch them."""
 
 import dataclasses
 import pathlib
@@ -14,7 +14,7 @@ _MARK_END: Final = ".mark"
 
 @dataclasses.dataclass(frozen=True)
 class Places:
-    """Where the master's directories are, for processes that may see them, too."""
+    """Paths of the master's directories, for processes that may see them, too."""
 
     home: str
     """The home directory."""

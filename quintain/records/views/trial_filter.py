@@ -1,4 +1,4 @@
-"""Expressions that choose trials, such as `accuracy > 0.9 and optimizer in (adam, lamb)`.
+"""Filter expressions over trials, such as `accuracy > 0.9 and optimizer in (adam, lamb)`.
 
 Grammar, which `tests/records/views/filter_vectors.json` has examples of:
 
@@ -76,7 +76,7 @@ _NUMBERS: Final = {
 
 
 class Filter(abc.ABC):
-    """What an expression asks of trials."""
+    """Parsed filter expression."""
 
     @abc.abstractmethod
     def test(self, columns: Columns, num_rows: int) -> list[bool]:

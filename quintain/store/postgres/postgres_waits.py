@@ -1,4 +1,4 @@
-"""Says so while a PostgreSQL server is away, or another program writes."""
+"""Reports of waiting for a PostgreSQL server, or for another program that writes."""
 
 import logging
 import time
@@ -11,7 +11,7 @@ _SILENT_SECS: Final = 1.0
 
 
 class Waits:
-    """What a database is waited for, and since when. Any thread may ask."""
+    """Reason for waiting for a database, and its beginning. Any thread may ask."""
 
     def __init__(self, place: str) -> None:
         """Waits for nothing."""

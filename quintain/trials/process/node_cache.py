@@ -1,4 +1,4 @@
-"""Directories that processes of one machine fetch once and share: code and checkpoints.
+"""Cache of a machine for code and checkpoints, shared by its processes.
 
 <cache>/KIND/NAME/          what is complete; it never changes
         incoming/KIND-NAME/ what is being fetched, or what a killed process had of it

@@ -1,4 +1,4 @@
-"""Where a trial's files are on the machine of its process.
+"""Files of a trial on the machine of its process.
 
 What a master says names them and gives no paths. A process on the machine of the master finds them
 in the master's home. One elsewhere (it has a cache) looks whether it sees the same directories, by
@@ -44,7 +44,7 @@ _EVENTS_SECS: Final = 10.0
 
 @dataclasses.dataclass(frozen=True)
 class Machine:
-    """What a launcher tells a process about its machine."""
+    """Settings that a launcher gives a process about its machine."""
 
     scratch_dir: pathlib.Path
     """Directory for files of the process that nobody else needs."""

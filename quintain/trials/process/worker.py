@@ -1,4 +1,4 @@
-"""`python -m quintain.trials.process.worker`: the process of one trial.
+"""Worker: `python -m quintain.trials.process.worker`, the process of one trial.
 
 A launcher starts it. It gets its work from the master over HTTP, and survives the master's
 restarts: it tries again for an hour, and keeps the result that it could not hand in yet in a file.
@@ -92,7 +92,7 @@ def run(settings: "Settings", connection: connection_lib.Connection) -> int:
     """Runs a trial over a connection, and returns the exit code."""
     source = HttpWorkloadSource(settings, connection)
     try:
-        with retries.telling(source.note_wait):
+        with retries.wait_listener(source.note_wait):
             code = workload_loop.run(source)
     except (errors.GoneError, errors.UnauthorizedError) as error:
         logger.warning("This run of trial %d is not wanted any more: %s", settings.trial_id, error)
@@ -112,7 +112,7 @@ def run(settings: "Settings", connection: connection_lib.Connection) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What the environment says."""
+    """Settings that the environment holds."""
 
     address: address_lib.Address
     """Where the master is, and what it recognises this process by."""
@@ -201,7 +201,7 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
 
     @property
     def is_lost(self) -> bool:
-        """Whether the master was away for too long; nothing is sent any more."""
+        """True if the master was away for too long; nothing is sent any more."""
         return self._is_lost or self._file_calls.is_lost
 
     def start(self) -> trial.TrialSpec:

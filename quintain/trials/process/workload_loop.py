@@ -1,4 +1,4 @@
-"""The loop that every trial's process runs: train, validate, checkpoint, terminate."""
+"""Workload loop of a trial's process: train, validate, checkpoint, terminate."""
 
 import contextlib
 import dataclasses
@@ -55,7 +55,7 @@ def run(source: workload_source.WorkloadSource) -> int:
             stack.callback(controller.close)
             if spec.peers:
                 source = _join(source, spec, controller)
-            with controller.naming_files():
+            with controller.file_errors_named():
                 _Loop(spec, controller, source).run()
     except errors.GoneError:
         raise

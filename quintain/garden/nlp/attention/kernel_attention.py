@@ -1,4 +1,4 @@
-"""Attention in linear time, by features of queries and keys instead of a softmax.
+"""Kernel attention (Performer): linear time, by features of queries and keys.
 
 Shapes:
     B  examples in the batch

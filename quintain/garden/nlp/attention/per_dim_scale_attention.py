@@ -1,4 +1,4 @@
-"""Attention that learns how much each dimension of its queries counts."""
+"""Attention with a learnt scale for each dimension of its queries."""
 
 import math
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""Attention by content and by distance, as in Transformer-XL and XLNet.
+"""Relative attention of Transformer-XL and XLNet, by content and by distance.
 
 Shapes:
     B  examples in the batch

@@ -1,4 +1,4 @@
-"""Attention some of whose heads take the weights of an earlier block.
+"""Reuse attention: some heads take the weights of an earlier block.
 
 Shapes:
     B  examples in the batch

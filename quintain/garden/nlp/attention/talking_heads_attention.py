@@ -1,4 +1,4 @@
-"""Attention whose heads talk: scores and weights are mixed across heads.
+"""Talking-heads attention: scores and weights are mixed across heads.
 
 Shapes:
     B  examples in the batch

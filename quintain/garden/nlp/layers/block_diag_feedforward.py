@@ -1,4 +1,4 @@
-"""A feed-forward part whose matrices are blocks along the diagonal.
+"""Feed-forward block with block-diagonal matrices.
 
 Shapes:
     B  examples in the batch

@@ -1,4 +1,4 @@
-"""Embeddings that are narrower than the model, and then projected to its width."""
+"""Factorized embeddings: narrower than the model, then projected to its width."""
 
 from typing import Any
 

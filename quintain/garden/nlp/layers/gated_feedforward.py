@@ -1,4 +1,4 @@
-"""A feed-forward part with gates, of one layer or several, that adds its input by itself.
+"""Gated feed-forward block, of one layer or several, with its own residual.
 
 Shapes:
     B  examples in the batch

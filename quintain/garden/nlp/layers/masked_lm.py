@@ -1,4 +1,4 @@
-"""The head that predicts masked words.
+"""Masked-language-model head.
 
 Shapes:
     B  examples in the batch

@@ -1,4 +1,4 @@
-"""Layers that mix positions without attention, for FNet and its kin.
+"""Token mixing without attention, for FNet and its kin.
 
 They are called as attention is, with `query` and `value`, and use the query alone.
 
@@ -22,7 +22,7 @@ default_kernel_initializer = tf_utils.build_constant_initializer(2e-2)
 
 
 class MixingMechanism(enum.StrEnum):
-    """How positions are mixed."""
+    """Mechanisms that mix positions."""
 
     FOURIER = "fourier"
     """By the Fourier transform."""
@@ -35,7 +35,7 @@ class MixingMechanism(enum.StrEnum):
 
 
 class MixingLayer(keras.layers.Layer):
-    """What mixing layers share: they are called as attention is."""
+    """Base of mixing layers, which are called as attention is."""
 
     def __init__(self, name: str = "mixing", **kwargs: Any) -> None:
         super().__init__(name=name, **kwargs)

@@ -1,4 +1,4 @@
-"""Embeddings of ids.
+"""Embedding table of ids.
 
 Shapes:
     V  ids

@@ -1,4 +1,4 @@
-"""Several sequences in one row, and blocks that encode some positions only.
+"""Packed sequences, and encoder blocks with a stride.
 
 Shapes:
     B  examples in the batch

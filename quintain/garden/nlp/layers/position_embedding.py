@@ -1,4 +1,4 @@
-"""Where positions are: learnt embeddings, sinusoids, and biases of attention.
+"""Position embeddings: learnt ones, sinusoids, and biases of attention.
 
 Shapes:
     B  examples in the batch
@@ -168,7 +168,7 @@ def _find_bucket(
 
 @keras.saving.register_keras_serializable(package="Text")
 class RelativePositionBias(keras.layers.Layer):
-    """What each head adds to scores by the distance of the two positions, as in T5.
+    """Bias of each head's scores by the distance of two positions, as in T5.
 
     Source:
         Raffel et al., 2020, section 2.1 (https://arxiv.org/abs/1910.10683).

@@ -1,4 +1,4 @@
-"""A block of an encoder that may take the attention weights of an earlier one.
+"""Encoder block that may reuse the attention weights of an earlier one.
 
 Shapes:
     B  examples in the batch

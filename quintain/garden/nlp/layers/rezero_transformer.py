@@ -1,4 +1,4 @@
-"""A block of an encoder whose sub-layers count for nothing at first.
+"""ReZero encoder block, whose residual branches begin at zero.
 
 Shapes:
     B  examples in the batch

@@ -1,4 +1,4 @@
-"""Which tokens count, so that blocks can leave the others out.
+"""Token dropping: importance of tokens, and the choice of those that blocks encode.
 
 Shapes:
     B  examples in the batch
@@ -17,7 +17,7 @@ from quintain.nlp.modeling.layers import layer_arguments
 
 @keras.saving.register_keras_serializable(package="Text")
 class TokenImportanceWithMovingAvg(keras.layers.Layer):
-    """How much each token counts, a moving average of what it is told."""
+    """Importance of each token, as a moving average."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Text to ids, and ids to the inputs of BERT, as layers.
+"""Tokenizer layers, and packing of ids into the inputs of BERT.
 
 Shapes:
     B  texts in the batch
@@ -37,7 +37,7 @@ def _read_lines(path: str) -> list[str]:
 
 
 class _Tokenizer(keras.layers.Layer):
-    """What tokenizers share: they are called with texts, and name their special tokens."""
+    """Base of tokenizers: they are called with texts, and name their special tokens."""
 
     def __init__(self, tokenize_with_offsets: bool, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -1,4 +1,4 @@
-"""A block of an encoder whose attention and feed-forward part can be of any classes.
+"""Encoder block whose attention and feed-forward part can be of any classes.
 
 Shapes:
     B  examples in the batch
@@ -79,7 +79,7 @@ class TransformerScaffold(residual_block.ResidualBlock):
 
     @property
     def _is_fused(self) -> bool:
-        """Whether attention is as published, so that it is computed with fused projections."""
+        """True if attention is as published, so that it is computed with fused projections."""
         given = self.given
         is_default = given.attention_cls is keras.layers.MultiHeadAttention
         return is_default and given.are_unset(
@@ -93,7 +93,7 @@ class TransformerScaffold(residual_block.ResidualBlock):
 
     @property
     def takes_rows(self) -> bool:
-        """Whether the parts can compute tokens alone, as the package's own can."""
+        """True if the parts can compute tokens alone, as the package's own can."""
         feedforward = self.given.feedforward_cls
         has_own = feedforward in (None, gated_feedforward.GatedFeedforward)
         return self._is_fused and (

@@ -1,4 +1,4 @@
-"""Predicts where the answer to a question begins and ends, on top of an encoder.
+"""Span labeler on top of an encoder: begin and end of the answer to a question.
 
 Shapes:
     B  examples in the batch

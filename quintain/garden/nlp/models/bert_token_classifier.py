@@ -1,4 +1,4 @@
-"""A classifier of each position, on top of an encoder.
+"""Token classifier on top of an encoder.
 
 Shapes:
     B  examples in the batch

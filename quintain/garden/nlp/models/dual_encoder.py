@@ -1,4 +1,4 @@
-"""Compares the encodings of two texts.
+"""Dual encoder, which compares the encodings of two texts.
 
 Shapes:
     B  examples in the batch

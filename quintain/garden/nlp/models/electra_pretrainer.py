@@ -1,4 +1,4 @@
-"""ELECTRA in pretraining: a generator replaces words, a discriminator finds which.
+"""ELECTRA pretraining: a generator replaces words, a discriminator finds which.
 
 Shapes:
     B  examples in the batch

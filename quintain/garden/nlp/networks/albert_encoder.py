@@ -1,4 +1,4 @@
-"""The encoder of ALBERT.
+"""ALBERT encoder.
 
 Shapes: see `text_encoder`.
 """

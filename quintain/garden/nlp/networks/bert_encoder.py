@@ -1,4 +1,4 @@
-"""The encoder of BERT, whose training leaves padding out.
+"""BERT encoder, whose training leaves padding out.
 
 Shapes: see `text_encoder`.
 """
@@ -22,7 +22,7 @@ _OTHER_NAMES = {
 
 
 class _Bert(text_encoder.TextEncoder):
-    """What both classes share."""
+    """Layers of both classes."""
 
     def _set_up(self, sizes: dict[str, Any], outputs: dict[str, Any], kwargs: Any) -> None:
         """Creates the layers.

@@ -1,4 +1,4 @@
-"""An encoder whose embeddings and blocks can be replaced, by gin for instance.
+"""Encoder whose embeddings and blocks can be replaced, by gin for instance.
 
 Shapes: see `text_encoder`.
 """

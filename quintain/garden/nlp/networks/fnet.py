@@ -1,4 +1,4 @@
-"""The encoder FNet, which mixes words by Fourier transforms instead of attention.
+"""FNet encoder, which mixes words by Fourier transforms instead of attention.
 
 Shapes: see `text_encoder`.
 """

@@ -1,4 +1,4 @@
-"""Predicts where a span begins and ends in a sequence.
+"""Span-labeling heads: logits of a span's begin and end.
 
 Shapes:
     B  examples in the batch

@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 @dataclasses.dataclass
 class BatchTimestamp:
-    """When a batch ended."""
+    """Time at which a batch ended."""
 
     batch_index: int
     """Steps done."""

@@ -1,4 +1,4 @@
-"""A task that learns nothing much, for tests of one's own loops: the experiment `mock`."""
+"""Mock task for tests of training loops: the experiment `mock`."""
 
 import dataclasses
 from collections.abc import Mapping
