@@ -239,7 +239,7 @@ def postgres_url(postgres_server, _postgres_database):
     others = f"FROM pg_stat_activity WHERE datname = '{name}' AND pid != pg_backend_pid()"
     postgres_server.run(f"SELECT pg_terminate_backend(pid) {others}")
     # Much quicker than a new database.
-    tables = reversed(schema.METADATA.sorted_tables)
+    tables = reversed(schema.TABLES)
     deletions = "; ".join(f"DELETE FROM {table}" for table in tables)
     postgres_server.run(deletions, name)
     return postgres_server.build_url(name)

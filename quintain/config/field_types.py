@@ -27,7 +27,9 @@ _INVALID: Final = object()
 _OWN_PACKAGE: Final = __name__.rpartition(".")[0]
 
 
-def convert(annotation: Any, value: Any, path: str, problems: list[errors.Problem]) -> Any:
+def convert(  # noqa: C901 - one branch for each kind of annotation
+    annotation: Any, value: Any, path: str, problems: list[errors.Problem]
+) -> Any:
     """Returns `value` as `annotation` asks for it, or adds what is wrong to `problems`."""
     if annotation in _EXACT and type(value) is annotation:
         fault = plain_data.find_scalar_fault(value)

@@ -50,18 +50,7 @@ def find_faults(
     elif isinstance(value, dict):
         for name, part in value.items():
             here = f"{path}.{name}" if path else str(name)
-            if is_json and not isinstance(name, str):
-                yield errors.Problem(
-                    here, f"got the name {errors.show(name)}, expected text; put it in quotes."
-                )
-            elif isinstance(name, str) and len(name) > yaml_limits.MAX_NAME_LENGTH:
-                yield errors.Problem(
-                    here,
-                    f"a name has {len(name):,} characters, expected at most "
-                    f"{yaml_limits.MAX_NAME_LENGTH}.",
-                )
-            elif fault := find_scalar_fault(name):
-                yield errors.Problem(path, f"a name: {fault}")
+            yield from _find_name_faults(name, path, here, is_json=is_json)
             yield from find_faults(part, here, is_json=is_json, depth=depth + 1)
     elif not isinstance(value, bool | int | float | str | enum.Enum | os.PathLike | None):
         yield errors.Problem(
@@ -74,3 +63,20 @@ def find_faults(
         yield errors.Problem(path, f"got {value!r}, expected a finite number.")
     elif fault := find_scalar_fault(value):
         yield errors.Problem(path, fault)
+
+
+def _find_name_faults(
+    name: Any, path: str, here: str, *, is_json: bool
+) -> Iterator[errors.Problem]:
+    """Yields what is wrong with a name of a mapping at `path`, whose value is at `here`."""
+    if is_json and not isinstance(name, str):
+        yield errors.Problem(
+            here, f"got the name {errors.show(name)}, expected text; put it in quotes."
+        )
+    elif isinstance(name, str) and len(name) > yaml_limits.MAX_NAME_LENGTH:
+        yield errors.Problem(
+            here,
+            f"a name has {len(name):,} characters, expected at most {yaml_limits.MAX_NAME_LENGTH}.",
+        )
+    elif fault := find_scalar_fault(name):
+        yield errors.Problem(path, f"a name: {fault}")

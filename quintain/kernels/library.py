@@ -12,13 +12,16 @@ import os
 import pathlib
 import platform
 import sys
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import tensorflow as tf
 
 from quintain import errors
-from quintain.kernels import building, cache, sealed_files, second_derivatives, sources
+from quintain.kernels import building, cache, sealed_files, sources
 from quintain.kernels.compiler_calls import BuildError
+
+_refused: set[str] = set()
+
 
 PREBUILT: Final = pathlib.Path(__file__).parent / "prebuilt"
 """Where wheels carry libraries, each named by `building.find_portable_key`."""
@@ -159,5 +162,32 @@ def _open(path: pathlib.Path, origin: str, compiler: str = "") -> Library:
     used = functions.quintain_limit_isa(1 + names.index(wanted))
     if not used:
         raise UnavailableError(_NO_INSTRUCTIONS)
-    second_derivatives.refuse(operations)
+    _refuse_second_derivatives(operations)
     return Library(operations, origin, names[used - 1], compiler, functions)
+
+
+class SecondDerivativeError(errors.QuintainError):
+    """A gradient that native kernels have computed can't be differentiated."""
+
+
+def _refuse_second_derivatives(operations: Any) -> None:
+    """Makes derivatives of a library's operations an error that says what to do."""
+    for name in list_gradients(operations):
+        if name not in _refused:
+            _refused.add(name)
+            tf.RegisterGradient(name)(_fail_second_derivative)
+
+
+def list_gradients(operations: Any) -> list[str]:
+    """Returns the names in graphs of a library's operations, such as `QuintainSumRows`."""
+    names = [name for name in dir(operations) if name.startswith("quintain_")]
+    own = [name for name in names if not name.endswith("_eager_fallback")]
+    return ["".join(part.title() for part in name.split("_")) for name in own]
+
+
+def _fail_second_derivative(operation: Any, *_: Any) -> NoReturn:
+    raise SecondDerivativeError(
+        f"{operation.type}: native kernels have no second derivatives, such as those of a gradient "
+        "penalty, and none of forward mode. Set runtime.kernels to 'tensorflow', or compute what "
+        "is differentiated so within `quintain.kernels.selection.plain_scope()`."
+    )

@@ -2,24 +2,27 @@
 
 import dataclasses
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from quintain import errors
 from quintain.config import overrides as overrides_lib
 from quintain.master import (
     checkpoint_gc,
-    continuation,
     entries,
     new_experiments,
     orphans,
     scheduling,
-    setting_changes,
 )
 from quintain.master import core as core_lib
 from quintain.records.config import experiment_spec, provenance, searcher_config
 from quintain.records.rows import checkpoint, experiment, states, trial
+from quintain.search import searcher
+from quintain.search import space as space_lib
 from quintain.store import session as session_lib
+
+_GC_FIELDS: Final = ("save_experiment_best", "save_trial_best", "save_trial_latest")
+
 
 _ARCHIVING: Final = ("archive", "unarchive")
 _COMMANDS: Final = (*states.COMMANDS, *_ARCHIVING)
@@ -299,7 +302,7 @@ class Commands:
             self._check(record.config, content)
             former = experiment_spec.parse(record.config)
             entry = core.load(experiment_id)
-            continuation.check(former, config)
+            _check_continuation(former, config)
             if not entry.machine.search.find_resumable(entry.machine.config, config):
                 raise errors.StateError(
                     f"Experiment {experiment_id} has no trial to go on with. Raise "
@@ -308,9 +311,7 @@ class Commands:
                 )
             hparams = None
             if isinstance(config.searcher, searcher_config.SingleConfig):
-                hparams = continuation.draw_first(
-                    config, next(iter(entry.machine.trials.values())).hparams
-                )
+                hparams = _draw_first(config, next(iter(entry.machine.trials.values())).hparams)
             entry.config = config
             entry.record = dataclasses.replace(
                 entry.record, config=config.as_dict(), is_archived=False
@@ -337,7 +338,7 @@ class Commands:
             entry = core.load(experiment_id) if is_ended else core.entry(experiment_id)
             if max_trials is not None:
                 entry.machine.check_extension(max_trials)
-            merged = overrides_lib.merge(record.config, setting_changes.to_overrides(changes))
+            merged = overrides_lib.merge(record.config, _to_overrides(changes))
             config = experiment_spec.parse(merged)
             self._check(record.config, merged)
             updated = dataclasses.replace(
@@ -390,3 +391,68 @@ class Commands:
                 f"{what}. Cancel it, or wait for its end."
             )
         return record
+
+
+def _check_continuation(
+    former: experiment_spec.ExperimentSpec, config: experiment_spec.ExperimentSpec
+) -> None:
+    """Checks that a search can go on with a changed config.
+
+    Raises:
+        StateError: If it can't.
+    """
+    is_single = isinstance(config.searcher, searcher_config.SingleConfig)
+    old, new = former.as_dict(), config.as_dict()
+    fixed = {
+        "searcher.name": (former.searcher.name, config.searcher.name),
+        "searcher.metric": (former.searcher.metric, config.searcher.metric),
+        "reproducibility": (old["reproducibility"], new["reproducibility"]),
+    }
+    if not is_single:
+        fixed["hyperparameters"] = (old["hyperparameters"], new["hyperparameters"])
+    for path, (before, after) in fixed.items():
+        if before != after:
+            raise errors.StateError(
+                f"{path}: an experiment can't go on with another value ({after!r} instead of "
+                f"{before!r}); fork it."
+            )
+
+
+def _draw_first(config: experiment_spec.ExperimentSpec, former: dict[str, Any]) -> dict[str, Any]:
+    """Returns the hyperparameters of the one trial of a `single` search."""
+    seed = config.reproducibility.experiment_seed
+    if seed is None:
+        return former
+    space = space_lib.Space.parse(config.hyperparameters)
+    return dict(space.sample(searcher.new_random(seed)))
+
+
+def _to_overrides(changes: experiment.Changes) -> dict[str, Any]:
+    """Returns changes as parts of the config.
+
+    Raises:
+        ConfigError: If a field of the storage of checkpoints can't be changed.
+    """
+    overrides: dict[str, Any] = {}
+    for name, value in changes.items():
+        if name in ("weight", "max_slots", "priority"):
+            # The config has no number for "no limit".
+            is_unlimited = name == "max_slots" and value == 0
+            overrides.setdefault("resources", {})[name] = None if is_unlimited else value
+        elif name == "max_trials":
+            overrides["searcher"] = {name: value}
+        else:
+            overrides[name] = value
+    if "labels" in changes:
+        overrides["labels"] = sorted(set(changes["labels"]))
+    _check_gc_fields(changes.get("checkpoint_storage", {}))
+    return overrides
+
+
+def _check_gc_fields(given: Mapping[str, int]) -> None:
+    for name in given:
+        if name not in _GC_FIELDS:
+            raise errors.ConfigError(
+                f"checkpoint_storage.{name}: can't be changed, expected one of "
+                f"{', '.join(_GC_FIELDS)}.{errors.suggest(name, _GC_FIELDS)}"
+            )

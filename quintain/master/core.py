@@ -52,7 +52,6 @@ class Core:
         held: Slots that the processes of experiments hold and keep.
         used: Slots that they hold, also those that they are about to give back.
         ending: Trials whose processes were told to end.
-        unheard: Trials that were started and whose processes have not asked for them yet.
         problem: Why no work is handed out now, or an empty text.
         deletions: Deletes directories.
         grown: Trials that were saved since their older checkpoints were looked through.
@@ -73,7 +72,6 @@ class Core:
         self.held: collections.Counter[int] = collections.Counter()
         self.used: collections.Counter[int] = collections.Counter()
         self.ending: set[int] = set()
-        self.unheard: set[int] = set()
         self.problem = ""
         self._checked = 0.0
         self.wake = threading.Event()
@@ -113,8 +111,6 @@ class Core:
         self.used[live.record.experiment_id] += len(live.record.slots)
         for member in live.record.members:
             self.nodes.hold(live.record.trial_id, member.node, member.slots)
-        if live.record.state is run.RunState.LAUNCHING:
-            self.unheard.add(live.record.trial_id)
         self.recount(live)
         entry = self.entries.get(live.record.experiment_id)
         if entry is not None:
@@ -128,7 +124,6 @@ class Core:
         if not self.runs_of[owner]:
             del self.runs_of[owner]
         self.ending.discard(trial_id)
-        self.unheard.discard(trial_id)
         if owner in self.entries:
             # Whoever starts next waits for nothing, and has to be in time.
             self.entries[owner].end_waits(trial_id)

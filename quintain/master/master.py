@@ -9,6 +9,7 @@ event.
 import bisect
 import contextlib
 import logging
+import math
 import pathlib
 import threading
 import time
@@ -18,7 +19,7 @@ from typing import Final, TypeVar
 from quintain import errors
 from quintain.master import (
     commands,
-    eta,
+    entries,
     metric_sending,
     node_commands,
     orphans,
@@ -27,6 +28,7 @@ from quintain.master import (
     sweeps,
 )
 from quintain.master import core as core_lib
+from quintain.master.machine import active_time
 from quintain.master.placing import slots as slots_lib
 from quintain.master.processes import launch_tokens
 from quintain.master.processes import launcher as launcher_lib
@@ -339,7 +341,7 @@ class Master:
     def _describe_all(self, describe: Callable[[int], T]) -> tuple[T, ...]:
         described = []
         for each in sorted(self._core.entries):
-            with self._core.containing(each, "while its forecast was made"):
+            with self._core.failures_contained(each, "while its forecast was made"):
                 described.append(describe(each))
         return tuple(described)
 
@@ -370,7 +372,7 @@ class Master:
             experiment_id=experiment_id,
             state=entry.machine.state,
             progress=entry.machine.progress,
-            eta_secs=eta.estimate_secs(entry, len(running)) if is_active else None,
+            eta_secs=estimate_secs(entry, len(running)) if is_active else None,
             running_trials=running,
             waiting_trials=waiting,
             lack=core.nodes.find_lack(entry.config.resources) if waiting else "",
@@ -387,10 +389,30 @@ class Master:
             experiment_id=experiment_id,
             state=entry.machine.state,
             progress=entry.machine.progress,
-            eta_secs=eta.estimate_secs(entry, num_running) if is_active else None,
+            eta_secs=estimate_secs(entry, num_running) if is_active else None,
             num_running=num_running,
             num_slots=core.used[experiment_id],
             num_waiting=num_waiting,
             lack=core.nodes.find_lack(entry.config.resources) if num_waiting else "",
             waits_for=entry.describe_wait(),
         )
+
+
+def estimate_secs(entry: entries.Entry, num_running: int) -> float | None:
+    """Returns the seconds until a search is over, or None if nothing is known yet.
+
+    What is left is what the search method expects, or what is left of the budget of time. It is as
+    fast as the last workloads were that this master has seen, in as many trials at once as run now.
+
+    Args:
+        entry: The experiment.
+        num_running: Trials that run.
+    """
+    machine = entry.machine
+    if machine.state.is_stopping or machine.search.is_over:
+        return 0.0
+    secs = machine.find_time_left(active_time.now())
+    if entry.num_timed_batches and num_running:
+        secs_per_batch = entry.busy_secs / entry.num_timed_batches
+        secs = min(secs, machine.search.num_left_batches * secs_per_batch / num_running)
+    return max(secs, 0.0) if math.isfinite(secs) else None

@@ -259,7 +259,7 @@ class Scheduling:
     def _end_overdue(self) -> None:
         """Ends experiments whose budget of time is used up; their trials save themselves."""
         for entry in list(self._core.entries.values()):
-            with self._core.containing(entry.id, "while its budget of time was looked at"):
+            with self._core.failures_contained(entry.id, "while its budget of time was looked at"):
                 machine = entry.machine
                 is_active = machine.state is states.ExperimentState.ACTIVE
                 if is_active and machine.find_time_left(active_time.now()) <= 0:
@@ -311,7 +311,7 @@ class Scheduling:
     def _finish_experiments(self) -> None:
         for experiment_id in list(self._core.entries):
             if experiment_id not in self._core.runs_of:
-                with self._core.containing(experiment_id, "while it was ended"):
+                with self._core.failures_contained(experiment_id, "while it was ended"):
                     self._finish_experiment(experiment_id)
 
     def _finish_experiment(self, experiment_id: int) -> None:

@@ -11,7 +11,7 @@ from typing import Final
 from quintain import errors
 from quintain.master import core as core_lib
 from quintain.master import entries, faults, room
-from quintain.master.placing import demand, policy, pools, start_pace
+from quintain.master.placing import demand, policy, pools
 from quintain.master.processes import launch_tokens
 from quintain.master.processes import launcher as launcher_lib
 from quintain.master.workers import worker_calls
@@ -54,8 +54,6 @@ class Starting:
         self._launch_key = launch_key
         self._note_lost = note_lost
         self._room = room.Room(core, backfill_secs=backfill_secs)
-        self._pace = start_pace.StartPace()
-        self._left, self._is_held_back = 0, False
         self._seen: object = None
 
     def choose(self) -> list[_Launches]:
@@ -75,9 +73,7 @@ class Starting:
         decisions = policy.assign(groups, whole.num_slots, limits=limits)
         for experiment_id, num_slots in decisions.preempt.items():
             self._take_back(experiment_id, num_slots)
-        self._left, self._is_held_back = self._pace.count_allowed(len(core.unheard)), False
         starts = [] if decisions.preempt else self._start_all(groups, decisions.start)
-        self._pace.note_started(len(starts))
         num_waiting = sum(group.num_waiting for group in groups) - len(starts)
         self._workers.is_crowded = num_waiting > 0
         if self._workers.is_crowded:
@@ -85,11 +81,11 @@ class Starting:
         self._keep([live for live, _ in starts])
         self._tell_lacks(groups, decisions.start)
         # While there are slots that only wait, no machine is asked for.
-        if core.nodes.most_slots is not None and not self._is_held_back:
+        if core.nodes.most_slots is not None:
             self._launcher.ask(self._find_demand(groups))
         # What was reserved until now may be free for others.
         is_making = was_making or self._room.is_making()
-        if not (starts or decisions.preempt or self._is_held_back or is_making):
+        if not (starts or decisions.preempt or is_making):
             self._seen = seen
         return [launches for _, launches in starts]
 
@@ -167,14 +163,9 @@ class Starting:
                 if len(starts) + len(blocked) >= count or not core.is_active(experiment_id):
                     break
                 places = self._room.find(entry, trial_id)
-                if places is not None and self._left > 0:
+                if places is not None:
                     starts.append(self._start(entry, trial_id, places))
                     continue
-                if places is not None:
-                    self._is_held_back = True
-                    if is_plain:
-                        break
-                    continue  # Others go on waiting for their places.
                 if entry.machine_of(trial_id).excluded_slots:
                     continue  # Others of the experiment may do.
                 if is_plain or len(blocked) >= _MOST_RESERVED or self._room.is_pausing():
@@ -196,7 +187,7 @@ class Starting:
                 if trial_id in core.runs or not core.is_active(experiment_id):
                     continue
                 places = self._room.find_among(entry, trial_id, idle)
-                if places is None or self._left <= 0:
+                if places is None:
                     break
                 starts.append(self._start(entry, trial_id, places, is_backfill=True))
                 idle = [slot for slot in idle if slot not in places[0].slots]
@@ -214,7 +205,6 @@ class Starting:
         if is_backfill:
             self._room.note_backfill(live)
         self._core.add_run(live)
-        self._left -= 1
         return live, launches
 
     def _keep(self, started: list[entries.LiveRun]) -> None:

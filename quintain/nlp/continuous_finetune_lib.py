@@ -22,7 +22,7 @@ from quintain.checkpoints import checkpoints, evaluation_log, recovery_state, ru
 from quintain.distribute import distribution, runtime_environment
 from quintain.files import file_io, file_paths, literal_paths, whole_files
 from quintain.orbit import checkpoint_watch
-from quintain.run import actions, run_kinds, run_mode, run_options, train_lib, training_log
+from quintain.run import actions, history, run_kinds, run_mode, run_options, train_lib
 from quintain.settings import config_definitions as cfg
 
 STATE_FILE: Final = "continuous_finetune.json"
@@ -32,7 +32,7 @@ _MODE: Final = run_mode.Mode.CONTINUOUS_TRAIN_AND_EVAL
 _RUN_FILES: Final = (
     "checkpoint",
     evaluation_log.FILE_NAME,
-    training_log.FILE_NAME,
+    history.FILE_NAME,
     recovery_state.FILE_NAME,
 )
 

@@ -21,8 +21,8 @@ from quintain.orbit import (
 from quintain.orbit import global_step as global_step_lib
 from quintain.orbit import interruption as interruption_lib
 from quintain.orbit import reporter as reporter_lib
-from quintain.orbit import summary_manager as summary_manager_lib
 from quintain.orbit.step_timer import StepTimer as StepTimer
+from quintain.orbit.utils import summary_manager as summary_manager_lib
 
 _logger = logging.getLogger(__name__)
 

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal
 
 import keras
@@ -14,11 +14,21 @@ from quintain.checkpoints import cluster_checkpoints, evaluation_log
 from quintain.config import gin_io
 from quintain.core.loop import stateful_trainer
 from quintain.files import file_paths
+from quintain.loggers import metric_logger
 from quintain.optimization import ema, optimizer_wrapper
 from quintain.orbit import cluster
-from quintain.run import training_log
+from quintain.run import history
 from quintain.run.events import prepared_action
 from quintain.settings import config_definitions as cfg
+
+_FIELD: Final = "trainer.actions"
+
+_WHEN: Final = "when"
+
+_When = Literal["train", "eval"]
+
+_WHENS: Final[Sequence[_When]] = ("train", "eval")
+
 
 Action = Callable[[Any], Any]
 
@@ -102,9 +112,7 @@ class PruningAction:
 class RecordTraining(prepared_action.PreparedAction):
     """Writes the output of every loop to the run's `TrainingLog`."""
 
-    def __init__(
-        self, trainer: stateful_trainer.StatefulTrainer, log: training_log.TrainingLog
-    ) -> None:
+    def __init__(self, trainer: stateful_trainer.StatefulTrainer, log: history.TrainingLog) -> None:
         self._trainer = trainer
         self._log = log
 
@@ -172,7 +180,7 @@ def get_train_actions(
     """
     actions: list[Action] = []
     if model_dir and cluster.is_chief(trainer.strategy):
-        actions.append(RecordTraining(trainer, training_log.TrainingLog(model_dir)))
+        actions.append(RecordTraining(trainer, history.TrainingLog(model_dir)))
     if getattr(params.task, "pruning", None):
         PruningAction(model_dir or "", trainer.model, trainer.optimizer)
     if params.trainer.recovery_max_trials >= 0:
@@ -236,14 +244,43 @@ def get_eval_actions(
             )
         )
     offered = {"params": params, "trainer": trainer, "model_dir": model_dir}
-    return [*actions, *_build_configured(params, "eval", offered)]
+    own = _build_configured(params, "eval", offered)
+    return [*actions, *own]
 
 
 def _build_configured(
-    params: cfg.ExperimentConfig, when: Literal["train", "eval"], offered: Mapping[str, Any]
-) -> list[Action]:
-    if not params.trainer.actions:
-        return []
-    from quintain.run.events import configured_actions  # noqa: PLC0415 - few runs name some
+    params: cfg.ExperimentConfig, when: _When, offered: Mapping[str, Any]
+) -> list[Any]:
+    """Builds the actions that `trainer.actions` names.
 
-    return configured_actions.build(params, when, offered)
+    Each is a mapping: `type` is `module:Class`, `when` says whether it is called with the output of
+    each training loop (`train`, the default) or of each evaluation (`eval`), and all else are
+    arguments of the class.
+
+    Args:
+        params: The experiment.
+        when: Which of them.
+        offered: Arguments that a class gets if it has parameters of these names.
+
+    Raises:
+        ConfigError: If there is no such class, or it does not take these arguments.
+    """
+    built = []
+    for index, config in enumerate(params.trainer.actions):
+        path = f"{_FIELD}[{index}]"
+        chosen = config.get(_WHEN, _WHENS[0])
+        if chosen not in _WHENS:
+            raise errors.ConfigError(
+                f"{path}.{_WHEN}: got {errors.show(chosen)}, expected 'train' or 'eval'."
+            )
+        if chosen != when:
+            continue
+        arguments = {name: value for name, value in config.items() if name != _WHEN}
+        action = metric_logger.build_named(arguments, path, {}, offered)
+        if not callable(action):
+            raise errors.ConfigError(
+                f"{path}.{metric_logger.TYPE}: {config[metric_logger.TYPE]!r} can't be called with "
+                "the output of a loop; an action has a method __call__(self, output)."
+            )
+        built.append(action)
+    return built

@@ -9,7 +9,7 @@ from typing_extensions import override
 from quintain import orbit
 from quintain.checkpoints import best_checkpoint
 from quintain.core import base_task, base_trainer, trainer_factory
-from quintain.orbit import summary_manager as summary_manager_lib
+from quintain.orbit.utils import summary_manager as summary_manager_lib
 from quintain.run import experiment_runner, run_options
 from quintain.settings import config_definitions as cfg
 

@@ -11,7 +11,7 @@ from quintain.checkpoints import checkpoints, evaluation_log, recovery_state
 from quintain.config import gin_io, run_header, yaml_io
 from quintain.core import user_modules
 from quintain.files import file_io, file_paths, whole_files
-from quintain.run import training_log
+from quintain.run import history
 from quintain.settings import config_definitions as cfg
 
 PARAMS_FILE: Final = "params.yaml"
@@ -20,7 +20,7 @@ WRITTEN_FILES: Final = (
     PARAMS_FILE,
     GIN_FILE,
     evaluation_log.FILE_NAME,
-    training_log.FILE_NAME,
+    history.FILE_NAME,
     recovery_state.FILE_NAME,
 )
 """Files of a run that are replaced as a whole."""
@@ -174,7 +174,7 @@ def read_seed(model_dir: str) -> int | None:
 
 def has_started(model_dir: str) -> bool:
     """Returns whether a run in `model_dir` has left anything that its settings are bound to."""
-    record = file_paths.join(model_dir, training_log.FILE_NAME)
+    record = file_paths.join(model_dir, history.FILE_NAME)
     return bool(checkpoints.list_checkpoints(model_dir)) or file_io.exists(record)
 
 

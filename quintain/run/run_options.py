@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from quintain import orbit
 from quintain.core.loop import stateful_trainer
-from quintain.orbit import summary_manager as summary_manager_lib
+from quintain.orbit.utils import summary_manager as summary_manager_lib
 
 if TYPE_CHECKING:
     from quintain.run.events import step_profile

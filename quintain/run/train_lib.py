@@ -19,10 +19,11 @@ from quintain.core.reports import shown_metrics
 from quintain.distribute import distribution, runtime_environment
 from quintain.files import file_io
 from quintain.orbit import cluster
-from quintain.orbit import summary_manager as summary_manager_lib
+from quintain.orbit.utils import summary_manager as summary_manager_lib
 from quintain.run import (
     actions,
     experiment_runner,
+    history,
     run_files,
     run_mode,
     run_options,
@@ -141,8 +142,6 @@ def run_experiment(
             describe()
             stack.enter_context(_directory_guarded(runner, describe))
         model, logs = runner.run()
-    from quintain.run import history  # noqa: PLC0415 - commands do without
-
     return model, history.Logs(logs, history.read_history(model_dir) if model_dir else None)
 
 

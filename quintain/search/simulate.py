@@ -118,7 +118,7 @@ def shrink(
     return config.replace(searcher=method.replace(**change)) if change else config
 
 
-def simulate(
+def simulate(  # noqa: C901 - one case for each kind of operation
     search: searcher.Searcher,
     metric_fn: MetricFn,
     result: Simulation | None = None,

@@ -157,6 +157,16 @@ class RuntimeConfig(base_config.Config):
                 f"got {errors.show(self.gpu_thread_mode)}, expected global, gpu_private "
                 f"or gpu_shared.",
             )
+        if self.default_shard_dim < -1:
+            yield "default_shard_dim", f"got {self.default_shard_dim}, expected -1 or a dimension."
+        if isinstance(self.loss_scale, str) and self.loss_scale != "dynamic":
+            yield (
+                "loss_scale",
+                (f"got {errors.show(self.loss_scale)}, expected 'dynamic' or a number."),
+            )
+        yield from self._check_combinations(distribution)
+
+    def _check_combinations(self, distribution: Distribution | None) -> Iterator[tuple[str, str]]:
         if self.num_virtual_cpus > 1 and (
             self.num_gpus or distribution is not Distribution.MIRRORED
         ):
@@ -170,8 +180,6 @@ class RuntimeConfig(base_config.Config):
                 "num_cores_per_replica",
                 f"got {self.num_cores_per_replica}, expected 1 without use_tpu_mp_strategy.",
             )
-        if self.default_shard_dim < -1:
-            yield "default_shard_dim", f"got {self.default_shard_dim}, expected -1 or a dimension."
         is_cluster = distribution is Distribution.MULTI_WORKER_MIRRORED
         if self.enable_xla and not self.num_gpus and (is_cluster or self.num_virtual_cpus > 1):
             yield "enable_xla", "got True; XLA can't sum over several replicas on the CPU."
@@ -194,11 +202,6 @@ class RuntimeConfig(base_config.Config):
             )
         if self.run_eagerly and self.enable_xla:
             yield "run_eagerly", "got True with enable_xla; XLA compiles graphs."
-        if isinstance(self.loss_scale, str) and self.loss_scale != "dynamic":
-            yield (
-                "loss_scale",
-                (f"got {errors.show(self.loss_scale)}, expected 'dynamic' or a number."),
-            )
 
 
 def _find_distribution(name: str) -> Distribution | None:

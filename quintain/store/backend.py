@@ -4,7 +4,7 @@ import abc
 import contextlib
 from collections.abc import Callable
 
-from quintain.store import statements
+from quintain.store import migrating, statements
 
 Runner = statements.Runner
 
@@ -34,8 +34,11 @@ class Backend(abc.ABC):
         """
 
     @abc.abstractmethod
-    def migrate(self) -> None:
+    def migrate(self, rebuild: migrating.Rebuild) -> None:
         """Brings the schema up to date where needed.
+
+        Args:
+            rebuild: Computes the curves of trials, which the first schemas do not have.
 
         Raises:
             StoreError: If the database can't be used, or a newer version made it.
@@ -58,14 +61,6 @@ class Backend(abc.ABC):
 
         Raises:
             StoreError: If not.
-        """
-
-    @abc.abstractmethod
-    def take_up(self) -> None:
-        """Goes on with what is there, after the disk of a file was mounted anew.
-
-        Raises:
-            StoreError: If it is another file than before.
         """
 
     @abc.abstractmethod

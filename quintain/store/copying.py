@@ -5,8 +5,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-import sqlalchemy as sa
-
 from quintain import errors
 from quintain.store import columns, schema, statements
 from quintain.store import store as store_lib
@@ -35,56 +33,54 @@ def copy(
         StoreError: If a database refuses, or a master has it; the target stays as it is.
     """
     target.hold(lambda _: None)
-    tables = [
-        table for table in schema.METADATA.sorted_tables if table.name not in _KEPT_BY_THE_TARGET
-    ]
+    tables = [table for table in schema.TABLES if table not in _KEPT_BY_THE_TARGET]
     with source.database.reading() as reading, target.database.writing() as writing:
-        filled = {table.name: _count(writing, table) for table in tables}
+        filled = {table: _count(writing, table) for table in tables}
         if any(filled.values()):
             found = ", ".join(f"{count:,} {name}" for name, count in filled.items() if count)
             raise errors.StateError(
                 f"{target.place}: got a database with {found}, expected an empty one, so that "
                 "nothing is mixed up. Name another database; a file may be moved away."
             )
-        counts = {table.name: _count(reading, table) for table in tables}
+        counts = {table: _count(reading, table) for table in tables}
         for table in tables:
-            _copy_table(table, counts[table.name], reading, writing, tell)
+            _copy_table(table, counts[table], reading, writing, tell)
         _copy_numbers(reading, writing)
         for table in tables:
             count = _count(writing, table)
-            if count != counts[table.name]:
+            if count != counts[table]:
                 raise errors.StoreError(
-                    f"{target.place}: {count:,} rows of {table.name} arrived, but {source.place} "
-                    f"has {counts[table.name]:,}. Nothing was kept."
+                    f"{target.place}: {count:,} rows of {table} arrived, but {source.place} "
+                    f"has {counts[table]:,}. Nothing was kept."
                 )
     return counts
 
 
 def _copy_table(
-    table: sa.Table,
+    table: str,
     total: int,
     reading: statements.Runner,
     writing: statements.Runner,
     tell: Tell,
 ) -> None:
-    names = [column.name for column in table.columns]
-    listed = ", ".join(f'"{name}"' for name in names)
-    order = ", ".join(f'"{column.name}"' for column in table.primary_key.columns)
-    readers = [_find_reader(column, is_sqlite=writing.is_sqlite) for column in table.columns]
-    rows = reading.stream(f"SELECT {listed} FROM {table.name} ORDER BY {order}")
+    keys, kinds, _ = schema.TABLES[table]
+    listed = ", ".join(f'"{name}"' for name in kinds)
+    order = ", ".join(f'"{name}"' for name in keys)
+    readers = {name: _find_reader(kinds[name], is_sqlite=writing.is_sqlite) for name in kinds}
+    rows = reading.stream(f"SELECT {listed} FROM {table} ORDER BY {order}")
     done = 0
-    tell(table.name, done, total)
+    tell(table, done, total)
     for some in _batch(rows):
         converted = [
             {
-                name: value if value is None else read(value)
-                for name, read, value in zip(names, readers, row, strict=True)
+                name: value if value is None else readers[name](value)
+                for name, value in zip(readers, row, strict=True)
             }
             for row in some
         ]
-        writing.insert_all(table.name, converted)
+        writing.insert_all(table, converted)
         done += len(converted)
-        tell(table.name, done, total)
+        tell(table, done, total)
 
 
 def _batch(rows: Iterator[Sequence[Any]]) -> Iterator[list[Sequence[Any]]]:
@@ -92,23 +88,16 @@ def _batch(rows: Iterator[Sequence[Any]]) -> Iterator[list[Sequence[Any]]]:
         yield some
 
 
-def _find_reader(column: "sa.Column[Any]", *, is_sqlite: bool) -> Callable[[Any], Any]:
+def _find_reader(kind: type[Any], *, is_sqlite: bool) -> Callable[[Any], Any]:
     """Returns what turns a value of a column into one that the target takes.
 
     Args:
-        column: The column.
+        kind: The type of the column's values.
         is_sqlite: Whether the target is SQLite.
     """
-    match column.type:
-        case sa.Boolean():
-            return bool
-        case sa.Double():
-            return _to_sqlite_number if is_sqlite else float
-        case sa.Integer():
-            return int
-        case sa.LargeBinary():
-            return bytes
-    return columns.to_text
+    if kind is float and is_sqlite:
+        return _to_sqlite_number
+    return columns.to_text if kind is str else kind
 
 
 def _to_sqlite_number(value: Any) -> Any:
@@ -116,14 +105,14 @@ def _to_sqlite_number(value: Any) -> Any:
     return statements.NOT_A_NUMBER if math.isnan(number) else number
 
 
-def _count(runner: statements.Runner, table: sa.Table) -> int:
-    ((count,),) = runner.run(f"SELECT count(*) FROM {table.name}", {})
+def _count(runner: statements.Runner, table: str) -> int:
+    ((count,),) = runner.run(f"SELECT count(*) FROM {table}", {})
     return int(count)
 
 
 def _copy_numbers(reading: statements.Runner, writing: statements.Runner) -> None:
     """Makes the target go on with numbers after all that the source ever gave."""
-    numbered = {name for name, table in schema.METADATA.tables.items() if "id" in table.columns}
+    numbered = {name for name, table in schema.TABLES.items() if "id" in table.columns}
     name, last = ("name", "seq") if reading.is_sqlite else ("table_name", "last_id")
     origin = "sqlite_sequence" if reading.is_sqlite else "last_ids"
     found: Mapping[str, int] = dict(reading.run(f"SELECT {name}, {last} FROM {origin}", {}))

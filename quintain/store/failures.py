@@ -92,8 +92,7 @@ def explain_disk(error: OSError, place: str) -> errors.StoreAwayError | None:
         )
     if changing_files.is_gone(error) and not os.path.exists(place):
         return errors.StoreAwayError(
-            f"{place}: it is not there any more. See whether its disk is mounted, and put it back; "
-            "then it goes on."
+            f"{place}: it is not there any more. See whether its disk is mounted, and put it back."
         )
     if not disk_errors.is_lost(error):
         return None
@@ -105,7 +104,7 @@ def explain_disk(error: OSError, place: str) -> errors.StoreAwayError | None:
         )
     return errors.StoreAwayError(
         f"{where}: {error.strerror}: its disk is broken or gone. Look at the log of the system, "
-        "and mount it again; then it goes on."
+        "and mount it again."
     )
 
 

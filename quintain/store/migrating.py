@@ -1,23 +1,20 @@
-"""Brings the schema of a database up to date, step by step."""
+"""Brings the schema of a database up to date by numbered files of SQL."""
 
 import pathlib
-from typing import Final
-
-import sqlalchemy as sa
+from collections.abc import Callable
+from typing import Any, Final
 
 from quintain import errors
-from quintain.store import columns
+from quintain.store import columns, statements
 
-_MIGRATIONS: Final = pathlib.Path(__file__).parent / "migrations"
+TABLE: Final = "alembic_version"
+"""Holds one row: the revision of the schema. Alembic wrote the first ones."""
 
+_CURVES: Final = "0003"
+"""The revision that has curves, which are computed from the metrics that are there."""
 
-def read_revision(connection: sa.Connection) -> str | None:
-    """Returns the revision of the database's schema, or None if it has none yet."""
-    table = sa.table("alembic_version", sa.column("version_num"))
-    if not sa.inspect(connection).has_table(table.name):
-        return None
-    found = connection.scalar(sa.select(table.c.version_num))
-    return None if found is None else str(found)
+Rebuild = Callable[[statements.Runner], None]
+"""Computes the curves of all trials."""
 
 
 def check_known(current: str | None, place: str) -> None:
@@ -26,12 +23,7 @@ def check_known(current: str | None, place: str) -> None:
     Raises:
         StoreError: If a newer version made it.
     """
-    # They take as long as everything else that shows an experiment, and are hardly ever needed.
-    import alembic.script  # noqa: PLC0415
-
-    script = alembic.script.ScriptDirectory(str(_MIGRATIONS))
-    known = {revision.revision for revision in script.walk_revisions()}
-    if current is not None and current not in known:
+    if current is not None and current not in _list_revisions():
         raise errors.StoreError(
             f"{place}: a newer version of this package made this database (its schema is "
             f"{current}, the newest known one {columns.REVISION}). Upgrade the package, or use "
@@ -39,13 +31,34 @@ def check_known(current: str | None, place: str) -> None:
         )
 
 
-def upgrade(connection: sa.Connection) -> None:
-    """Makes or changes the tables, in the transaction of a connection."""
-    import alembic.command  # noqa: PLC0415
-    import alembic.config  # noqa: PLC0415
+def upgrade(
+    runner: statements.Runner,
+    execute: Callable[[str], Any],
+    current: str | None,
+    rebuild: Rebuild,
+) -> None:
+    """Makes or changes the tables, in the transaction of a connection.
 
-    config = alembic.config.Config()
-    # `%` has a meaning in such a file.
-    config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
-    config.attributes["connection"] = connection
-    alembic.command.upgrade(config, columns.REVISION)
+    Args:
+        runner: Runs statements in the transaction.
+        execute: Runs one without values in it.
+        current: The revision of the schema; None if it has none yet.
+        rebuild: Computes the curves of trials.
+    """
+    kind = "sqlite" if runner.is_sqlite else "postgres"
+    directory = pathlib.Path(__file__).parent / kind / "migrations"
+    for revision in _list_revisions():
+        if current is not None and revision <= current:
+            continue
+        text = (directory / f"{revision}.sql").read_text(encoding="utf-8")
+        for statement in text.split(";\n"):
+            if statement.strip():
+                execute(statement)
+        if revision == _CURVES:
+            rebuild(runner)
+    execute(f"DELETE FROM {TABLE}")
+    execute(f"INSERT INTO {TABLE} (version_num) VALUES ('{columns.REVISION}')")
+
+
+def _list_revisions() -> list[str]:
+    return [f"{number:04}" for number in range(1, int(columns.REVISION) + 1)]

@@ -1,7 +1,6 @@
 """Prepared statements of a session, and their execution.
 
-They go through the database's driver. SQLAlchemy would build and compile each anew, which takes
-several times as long as the database needs to do it.
+They go through the database's driver.
 """
 
 import dataclasses
@@ -67,7 +66,7 @@ def for_sqlite(raw: sqlite3.Connection) -> Runner:
         if known is not None:
             change = "UPDATE sqlite_sequence SET seq = max(seq, :number) WHERE name = :table"
             raw.execute(change, values)
-        elif schema.METADATA.tables[table].dialect_options["sqlite"]["autoincrement"]:
+        elif schema.TABLES[table].is_autoincrement:
             raw.execute("INSERT INTO sqlite_sequence (name, seq) VALUES (:table, :number)", values)
 
     return Runner(
@@ -119,7 +118,7 @@ def update(kind: Any, kept: tuple[str, ...] = ()) -> str:
 @functools.cache
 def find_keys(kind: Any) -> tuple[str, ...]:
     """Returns the columns that tell records of a kind from each other."""
-    return tuple(schema.METADATA.tables[columns.TABLES[kind]].primary_key.columns.keys())
+    return schema.TABLES[columns.TABLES[kind]].keys
 
 
 def _insert_record(kind: Any) -> str:

@@ -4,13 +4,15 @@ import contextlib
 import pathlib
 import threading
 from collections.abc import Callable, Iterator
+from typing import Final
 
-import sqlalchemy as sa
 from typing_extensions import override
 
 from quintain.records.config import database_url
-from quintain.store import backend, reading, session
-from quintain.store.sqlite import sqlite_engine, sqlite_waits
+from quintain.store import backend, reading, session, statements
+from quintain.store.sqlite import sqlite_backend, sqlite_waits
+
+_SQLITE: Final = "sqlite:///"
 
 
 class Store(reading.ReadableStore):
@@ -92,17 +94,6 @@ class Store(reading.ReadableStore):
         with self.transaction():
             pass
 
-    def take_up(self) -> None:
-        """Goes on with what is there, after the disk of the file was mounted anew.
-
-        Whoever calls this has made sure that it is the disk that was there.
-
-        Raises:
-            StoreError: If it is another file than before.
-        """
-        with self._writing:
-            self.database.take_up()
-
     def describe_wait(self) -> str:
         """Returns what transactions wait for now, or an empty text if none waits."""
         return self.database.describe_wait()
@@ -130,7 +121,7 @@ def open_store(
     """
     database = _connect(url_or_path, busy_secs)
     try:
-        database.migrate()
+        database.migrate(_rebuild_curves)
     except BaseException:
         database.close()
         raise
@@ -140,11 +131,17 @@ def open_store(
 def _connect(url_or_path: str | pathlib.Path, busy_secs: float) -> backend.Backend:
     if not isinstance(url_or_path, str) or not database_url.is_url(url_or_path):
         # Not by a text: `?`, `#` and `%41` in a path would mean something else there.
-        path = str(pathlib.Path(url_or_path).absolute())
-        return sqlite_engine.SqliteBackend(sa.URL.create("sqlite", database=path), busy_secs)
-    if url_or_path.startswith("sqlite:"):
-        return sqlite_engine.SqliteBackend(sa.make_url(url_or_path), busy_secs)
+        return sqlite_backend.SqliteBackend(str(pathlib.Path(url_or_path).absolute()), busy_secs)
+    if url_or_path.startswith(_SQLITE):
+        return sqlite_backend.SqliteBackend(url_or_path.removeprefix(_SQLITE), busy_secs)
     parsed = database_url.parse(url_or_path)
     from quintain.store.postgres import postgres_backend  # noqa: PLC0415 - most databases are files
 
     return postgres_backend.PostgresBackend(parsed, busy_secs)
+
+
+def _rebuild_curves(runner: statements.Runner) -> None:
+    writing = session.Session(runner)
+    # One trial at a time, so that memory holds the metrics of one.
+    for (trial_id,) in list(runner.run("SELECT id FROM trials", {})):
+        writing.rebuild_curves(trial_id)

@@ -423,7 +423,7 @@ def test_long_logs_come_in_parts_and_keep_no_other_process_waiting(cluster, monk
 
 
 def test_what_lines_say_waits_while_the_store_is_away(cluster, monkeypatch):
-    monkeypatch.setattr("quintain.cluster.agents.line_queue._MOST_WAITING_LINES", 1)
+    monkeypatch.setattr("quintain.cluster.agents.agent_launcher._MOST_WAITING_LINES", 1)
     session = cluster.master.register(HELLO).session
     cluster.launch("t7-a")
     lines = (("t7-a", 1.0, log.LogSource.STDOUT, "a"), ("t7-a", 1.0, log.LogSource.STDOUT, "b"))

@@ -8,7 +8,7 @@ import pytest
 
 from quintain import errors
 from quintain.checkpoints import run_lock
-from quintain.run import run_options, train_lib, training_log
+from quintain.run import history, run_options, train_lib
 
 SHORT = {"train_steps": 10, "steps_per_loop": 5, "checkpoint_interval": 5, "validation_interval": 5}
 BEST = {
@@ -122,7 +122,7 @@ def test_a_record_that_cannot_be_written_any_more_is_named(tmp_path, params, mon
     def fail(path, line):
         raise errors.OutputError(f"{path}: can't be written: Permission denied.")
 
-    monkeypatch.setattr(training_log.whole_files, "append", fail)
+    monkeypatch.setattr(history.whole_files, "append", fail)
 
     with pytest.raises(errors.OutputError, match=r"training\.jsonl: can't be written"):
         train(params, tmp_path)

@@ -7,7 +7,7 @@ import pytest
 from quintain import errors
 from quintain.checkpoints import evaluation_log
 from quintain.files import json_lines
-from quintain.run import training_log
+from quintain.run import history
 
 ENTRIES = [{"step": step, "metrics": {"loß": step / 3}} for step in (10, 20, 30)]
 
@@ -63,11 +63,11 @@ def test_a_torn_record_of_evaluations_is_gone_on_with(tmp_path):
 
 
 def test_a_torn_record_of_training_is_mended_when_the_run_goes_on(tmp_path):
-    whole = _write(tmp_path / training_log.FILE_NAME)
-    (tmp_path / training_log.FILE_NAME).write_bytes(whole + b"\0\0\0")
-    log = training_log.TrainingLog(str(tmp_path))
+    whole = _write(tmp_path / history.FILE_NAME)
+    (tmp_path / history.FILE_NAME).write_bytes(whole + b"\0\0\0")
+    log = history.TrainingLog(str(tmp_path))
 
     log.drop_after(30)
 
-    assert (tmp_path / training_log.FILE_NAME).read_bytes().count(b"\0") == 0
+    assert (tmp_path / history.FILE_NAME).read_bytes().count(b"\0") == 0
     assert log.read() == ENTRIES

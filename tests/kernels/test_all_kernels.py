@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from quintain.kernels import library, second_derivatives, sources
+from quintain.kernels import library, sources
 from tests.kernels import kernel_table, operation_table
 
 pytestmark = pytest.mark.skipif(
@@ -85,7 +85,7 @@ def test_whatever_operations_are_given_they_compute_or_say_what_they_expect(run_
     counts = run_program("fuzz_kernels.py", "--calls", 1000, is_fresh=True)
 
     assert counts.pop("failures", {}) == {}
-    assert set(counts) == set(second_derivatives.list_names(library.get()))
+    assert set(counts) == set(library.list_gradients(library.get()))
     assert all(one["right"] > 0 for one in counts.values())
     assert all(one["refused"] > 0 for name, one in counts.items() if "HalfSquares" not in name)
 
@@ -97,7 +97,7 @@ def test_every_operation_of_the_library_is_in_the_table():
         for one in kernel_table.list_operations(kernel)
     }
 
-    assert found == set(second_derivatives.list_names(library.get()))
+    assert found == set(library.list_gradients(library.get()))
     assert found == {*operation_table.SHAPES, *operation_table.OF_LISTS}
 
 
@@ -113,5 +113,5 @@ def test_second_derivatives_are_refused_and_never_wrong(name):
             result = tf.reduce_sum(kernel_table.KERNELS[name].native(x) ** 2)
         gradient = inner.gradient(result, x)
 
-    with pytest.raises(second_derivatives.SecondDerivativeError, match=r"runtime\.kernels"):
+    with pytest.raises(library.SecondDerivativeError, match=r"runtime\.kernels"):
         outer.gradient(gradient, x)

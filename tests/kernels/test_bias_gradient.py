@@ -10,7 +10,7 @@ import tensorflow as tf
 from tensorflow.python.eager import context
 from tensorflow.python.framework import op_callbacks
 
-from quintain.kernels import attention, attention_weights, library, modes, second_derivatives
+from quintain.kernels import attention, attention_weights, library, modes
 from quintain.nlp.modeling.layers import fused_attention
 from tests.kernels import native_steps
 
@@ -178,10 +178,10 @@ def test_second_derivatives_of_a_bias_are_refused(compute: Callable[..., tf.Tens
             loss = tf.reduce_sum(compute(bias) ** 2)
         gradient = inner.gradient(loss, bias)
 
-    with pytest.raises(second_derivatives.SecondDerivativeError, match=r"BiasGradient"):
+    with pytest.raises(library.SecondDerivativeError, match=r"BiasGradient"):
         outer.gradient(gradient, bias)
     with (
-        pytest.raises(second_derivatives.SecondDerivativeError),
+        pytest.raises(library.SecondDerivativeError),
         tf.autodiff.ForwardAccumulator(bias, tf.ones_like(bias)),
     ):
         compute(bias)

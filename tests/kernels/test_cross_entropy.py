@@ -13,7 +13,6 @@ from quintain.kernels import (
     cross_entropy,
     library,
     modes,
-    second_derivatives,
     selection,
     sources,
 )
@@ -307,5 +306,5 @@ def test_a_second_derivative_is_an_error_that_says_what_to_do():
         gradient = inner.gradient(loss, scores)
 
     what = r"QuintainCrossEntropyGradient: .*Set runtime\.kernels to 'tensorflow'"
-    with pytest.raises(second_derivatives.SecondDerivativeError, match=what):
+    with pytest.raises(library.SecondDerivativeError, match=what):
         outer.gradient(gradient, scores)

@@ -6,7 +6,8 @@ import random
 import pytest
 
 from quintain import errors
-from quintain.master import checkpoint_gc, core, entries, eta, orphans, room, starting
+from quintain.master import checkpoint_gc, core, entries, orphans, room, starting
+from quintain.master import master as master_lib
 from quintain.master.machine import experiment_machine, trial_machine
 from quintain.master.placing import lacks
 from quintain.master.workers import process_exits, worker_calls, workload_results
@@ -31,7 +32,7 @@ PLACES = {
     "trial record": (entries.Entry, "build_trial_record"),
     "record": (entries.Entry, "build_experiment_record"),
     "loading": (core.Core, "load"),
-    "forecast": (eta, "estimate_secs"),
+    "forecast": (master_lib, "estimate_secs"),
     "spec": (worker_calls.WorkerCalls, "_build_order"),
     "metric": (workload_results, "describe"),
     "launch": (starting.Starting, "_prepare"),

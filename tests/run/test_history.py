@@ -5,12 +5,12 @@ import pytest
 from quintain import errors, orbit
 from quintain.checkpoints import evaluation_log
 from quintain.core.reports import shown_metrics
-from quintain.run import history, live_progress, training_log
+from quintain.run import history, live_progress
 
 
 @pytest.fixture
 def run_dir(tmp_path):
-    log = training_log.TrainingLog(str(tmp_path))
+    log = history.TrainingLog(str(tmp_path))
     log.record(10, {"training_loss": 2.0, "accuracy": 0.25, "step_ms": 3.0})
     log.record(20, {"training_loss": 1.0, "accuracy": float("nan"), "task": {"f1": 0.5}})
     evaluations = evaluation_log.EvaluationLog(str(tmp_path))

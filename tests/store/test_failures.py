@@ -11,7 +11,7 @@ from quintain import errors
 from quintain import store as stores
 from quintain.files import disk_errors
 from quintain.store import failures
-from quintain.store.sqlite import sqlite_engine, sqlite_file
+from quintain.store.sqlite import sqlite_backend, sqlite_file
 from quintain.testing import store_case
 
 
@@ -89,8 +89,6 @@ def test_no_other_file_is_taken_for_the_one_that_was_opened(store, path, tmp_pat
     path.rename(tmp_path / "former.db")
     (tmp_path / "other.db").rename(path)
 
-    with pytest.raises(errors.StoreAwayError, match="another file has taken the place"):
-        store.take_up()
     with (
         pytest.raises(errors.StoreAwayError, match="another file has taken the place"),
         store.transaction(),
@@ -103,41 +101,20 @@ def test_no_other_file_is_taken_for_the_one_that_was_opened(store, path, tmp_pat
         assert len(session.list_experiments()) == 1
 
 
-def test_a_disk_that_was_mounted_anew_is_used_when_it_was_taken_up(store, path, monkeypatch):
-    stat, is_anew = os.stat, [True]
+def test_a_disk_that_was_mounted_anew_asks_for_a_new_start(store, path, monkeypatch):
+    stat = os.stat
 
     def stat_anew(name, *args, **kwargs):
         found = stat(name, *args, **kwargs)
-        if not (is_anew and str(name) == str(path)):
+        if str(name) != str(path):
             return found
         fields = list(found)
         fields[2] += 1  # The number of the disk.
         return os.stat_result(fields)
 
-    monkeypatch.setattr(sqlite_engine.os, "stat", stat_anew)
-    with pytest.raises(errors.StoreAwayError, match="mounted anew"), store.transaction():
+    monkeypatch.setattr(sqlite_backend.os, "stat", stat_anew)
+    with pytest.raises(errors.StoreAwayError, match="start it anew"), store.transaction():
         pass
-
-    store.take_up()
-    with store.reading() as session:
-        assert len(session.list_experiments()) == 1
-
-
-def test_what_was_opened_on_a_lost_disk_is_not_taken_for_damage_when_it_is_back(store, monkeypatch):
-    backend = store.database
-
-    def fail(text):
-        with pytest.raises(errors.StoreError) as raised, backend._explained():
-            raise sqlite3.DatabaseError(text)
-        return str(raised.value)
-
-    with monkeypatch.context() as patch:
-        break_disk(patch, errno.EIO)
-        assert "Move it away" not in fail("database disk image is malformed")
-    assert "it is opened anew" in fail("database disk image is malformed")
-    assert "Move it away" in fail("database disk image is malformed")
-    with store.transaction() as session:
-        assert session.list_experiments()
 
 
 def test_looking_for_a_fault_takes_no_lock_of_the_file_from_this_process(store, path):

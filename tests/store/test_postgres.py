@@ -3,18 +3,15 @@ import math
 import pathlib
 import sys
 
-import alembic.autogenerate
-import alembic.command
-import alembic.config
-import alembic.migration
+import psycopg
 import pytest
-import sqlalchemy as sa
-from sqlalchemy import pool
 
 from quintain import errors
 from quintain import store as stores
 from quintain.records.rows import log, metric
+from quintain.store import columns as columns_lib
 from quintain.store import migrating, schema
+from quintain.store.postgres import postgres_statements
 from quintain.testing import store_case, store_suite
 
 
@@ -31,42 +28,34 @@ def new_url(postgres_server):
         yield url
 
 
-@contextlib.contextmanager
 def connect(url):
-    engine = sa.create_engine(url, poolclass=pool.NullPool)
-    with engine.begin() as connection:
-        yield connection
-
-
-def upgrade(url, revision):
-    config = alembic.config.Config()
-    config.set_main_option("script_location", str(migrating._MIGRATIONS))
-    with connect(url) as connection:
-        config.attributes["connection"] = connection
-        alembic.command.upgrade(config, revision)
+    return psycopg.connect(url.replace("+psycopg", ""))
 
 
 def test_migrations_make_the_tables_of_the_schema(new_url):
     stores.open_store(new_url).close()
     with connect(new_url) as connection:
-        context = alembic.migration.MigrationContext.configure(connection)
-        assert alembic.autogenerate.compare_metadata(context, schema.METADATA) == []
-        lengths = "SELECT count(*) FROM information_schema.columns WHERE table_schema = 'public' "
-        lengths += (
-            "AND table_name != 'alembic_version' AND data_type IN ('integer', 'character varying')"
-        )
-        assert connection.scalar(sa.text(lengths)) == 0
+        found = connection.execute(
+            "SELECT table_name, column_name, data_type FROM information_schema.columns "
+            "WHERE table_schema = 'public' AND table_name != 'alembic_version'"
+        ).fetchall()
+    assert {(table, column) for table, column, _ in found} == {
+        (name, column) for name, table in schema.TABLES.items() for column in table.columns
+    }
+    assert not {"integer", "character varying"} & {kind for *_, kind in found}
 
 
-def test_rows_of_an_older_schema_stay_and_numbers_go_on(new_url):
-    upgrade(new_url, "0005")
-    with connect(new_url) as connection:
+def test_rows_of_an_older_schema_stay_and_numbers_go_on(new_url, monkeypatch):
+    with monkeypatch.context() as patch, connect(new_url) as connection:
+        patch.setattr(columns_lib, "REVISION", "0005")
+        runner = postgres_statements.build_runner(connection)
+        migrating.upgrade(runner, connection.execute, None, lambda _: None)
         columns = "state, config, original_config, model_dir, description, labels, progress, "
         columns += "start_time, is_archived, reason"
         values = "'ACTIVE', '{}', '', '', '', '[]', 0, 0, false, ''"
         for _ in range(3):
-            connection.execute(sa.text(f"INSERT INTO experiments ({columns}) VALUES ({values})"))
-        connection.execute(sa.text("DELETE FROM experiments WHERE id = 3"))
+            connection.execute(f"INSERT INTO experiments ({columns}) VALUES ({values})")
+        connection.execute("DELETE FROM experiments WHERE id = 3")
 
     with contextlib.closing(stores.open_store(new_url)) as store:
         with store.transaction() as session:

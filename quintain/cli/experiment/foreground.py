@@ -113,7 +113,7 @@ def run(
     home = home_lib.find_home()
     found = home_lib.find_master(home)
     if found is None:
-        # FastAPI and SQLAlchemy, which other commands need not wait for.
+        # FastAPI, which other commands need not wait for.
         from quintain.server.http import home_watch
 
         try:

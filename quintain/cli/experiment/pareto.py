@@ -1,13 +1,13 @@
 """`quintain experiment pareto`: the trials that are best in several metrics at once."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import click
 
 from quintain.cli import columns, connect, options, output
 from quintain.cli.lazy_group import FlagCommand
-from quintain.records.views import pareto as pareto_lib
 from quintain.records.views import trial_names, trial_table
 
 _DIRECTIONS: Final = {"min": True, "max": False}
@@ -42,7 +42,7 @@ def pareto(experiment_id: int, objectives: tuple[str, ...], as_json: bool, as_cs
         )
     named = table.name_all()
     values = [named[_find_column(name, named)] for name in chosen]
-    front = pareto_lib.find_front(list(zip(*values, strict=True)), list(chosen.values()))
+    front = find_front(list(zip(*values, strict=True)), list(chosen.values()))
     hparams = [name for name in named if name.startswith(trial_names.HPARAMS)]
     rows = [
         {
@@ -78,3 +78,36 @@ def _find_column(name: str, named: Mapping[str, Any]) -> str:
     """Returns the column of the newest values of a metric."""
     full = trial_table.find(name, named, "--objective")
     return f"{full.removesuffix('.best')}.last" if full.endswith(".best") else full
+
+
+def find_front(values: Sequence[Sequence[Any]], smaller_is_better: Sequence[bool]) -> list[int]:
+    """Returns the rows than which no other one is better in one metric and as good in all others.
+
+    Equal rows are all there. Rows in which a value is missing or not a finite number are not.
+
+    Args:
+        values: For each row the values of the metrics; None where there is none.
+        smaller_is_better: For each metric, whether smaller values are better.
+
+    Returns:
+        The numbers of the rows, the best in the first metric first.
+
+    Example:
+        >>> find_front([(1, 5), (2, 4), (2, 6), (3, None), (1, 5)], [True, True])
+        [0, 4, 1]
+    """
+    points = []
+    for row, one in enumerate(values):
+        if all(isinstance(value, int | float) and math.isfinite(value) for value in one):
+            signs = zip(one, smaller_is_better, strict=True)
+            points.append((tuple(value if smaller else -value for value, smaller in signs), row))
+    front: list[tuple[tuple[float, ...], int]] = []
+    # A row can be dominated only by one that is not after it in lexical order.
+    for point, row in sorted(points):
+        if not any(_dominates(other, point) for other, _ in front):
+            front.append((point, row))
+    return [row for _, row in front]
+
+
+def _dominates(other: tuple[float, ...], point: tuple[float, ...]) -> bool:
+    return other != point and all(a <= b for a, b in zip(other, point, strict=True))

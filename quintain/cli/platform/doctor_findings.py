@@ -27,7 +27,7 @@ from quintain.records.rows import node as node_lib
 
 PACKAGES: Final = (
     *("tensorflow", "keras", "tensorflow-text", "numpy", "sentencepiece", "sacrebleu"),
-    *("optuna", "pydantic", "SQLAlchemy", "fastapi"),
+    *("optuna", "pydantic", "fastapi"),
 )
 EXTRAS: Final = {
     "tfds": "tensorflow_datasets",

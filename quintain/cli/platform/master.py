@@ -5,8 +5,9 @@ import os
 import pathlib
 import signal
 import time
+from collections.abc import Callable
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -15,7 +16,6 @@ from quintain.cli import (
     connect,
     launcher_options,
     logs,
-    network_options,
     options,
     output,
     page_links,
@@ -30,6 +30,7 @@ from quintain.web import request_checks
 
 if TYPE_CHECKING:
     from quintain.server import daemon
+    from quintain.server.http import network
 
 _STOP_POLL_SECS: Final = 0.1
 _FEW_SLOTS: Final = 64
@@ -53,6 +54,55 @@ _EXPERIMENT_COLUMNS: Final[tuple[output.Column[master_status.ExperimentSummary],
     output.Column("waiting", lambda row: row.num_waiting),
     output.Column("eta", lambda row: row.eta_secs, output.format_secs),
 )
+
+
+Command = TypeVar("Command", bound=Callable[..., object])
+
+_PEM_FILE = click.Path(exists=True, dir_okay=False, readable=True)
+
+
+def _network_options(command: Command) -> Command:
+    """Adds the options to a command; `_build_network` takes what they gave."""
+    for option in reversed(
+        (
+            click.option(
+                "--host",
+                default="127.0.0.1",
+                show_default=True,
+                help="Address of this machine to listen on, 0.0.0.0 for all. Elsewhere than on the "
+                "loopback device TLS is spoken.",
+            ),
+            click.option(
+                "--certificate",
+                type=_PEM_FILE,
+                help="Certificate to show, as PEM; without it the master makes one of its own.",
+            ),
+            click.option("--key", type=_PEM_FILE, help="Private key of the certificate, as PEM."),
+            click.option("--tls", is_flag=True, help="Speak TLS on the loopback device, too."),
+            click.option(
+                "--insecure",
+                is_flag=True,
+                help="Speak plain text also where others can listen to it: tokens, code and data.",
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def _build_network(
+    *, host: str, certificate: str | None, key: str | None, tls: bool, insecure: bool
+) -> "network.Network":
+    """Returns what the options say.
+
+    Raises:
+        ConfigError: If they contradict each other.
+    """
+    from quintain.server.http import network
+
+    made = network.Network(host, tls, certificate or "", key or "", insecure)
+    network.check(made)
+    return made
 
 
 class _MasterGroup(LazyGroup):
@@ -93,7 +143,7 @@ def master(context: click.Context) -> None:
     show_default="that of last time, or a free one",
     help="Port to listen on.",
 )
-@network_options.network_options
+@_network_options
 @launcher_options.launcher_options
 @click.option(
     "--idle_timeout",
@@ -151,7 +201,7 @@ def start(
     from quintain.server import daemon
 
     launchers = launcher_options.build_launchers(others)
-    network = network_options.build_network(**others)
+    network = _build_network(**others)
     if launchers.kind == launcher_options.RAY and num_slots is None:
         num_slots = 0  # This machine may be a node itself.
     slots = daemon.find_slots(num_slots, threads_per_slot)

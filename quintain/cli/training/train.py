@@ -204,10 +204,7 @@ def train(
             display.show_phase("Building everything and running a few batches")
             report = _dry_run(parsed, mode)
             screen.stop()
-            if as_json:
-                _print_json(dataclasses.asdict(report))
-            else:
-                closing_lines.show_dry_run(parsed.name, report)
+            _show_dry_run(parsed.name, report, as_json=as_json)
             return
         from quintain.distribute import parameter_servers
 
@@ -234,10 +231,7 @@ def train(
                 options=run,
             )
             screen.stop()
-            if as_json:
-                _print_json(finetune_logs)
-            elif not quiet:
-                closing_lines.show_finetuned(finetune_logs, staged_runs.name(str(model_dir)))
+            _show_finetuned(finetune_logs, str(model_dir), as_json=as_json, is_quiet=quiet)
             return
         display.show_phase("Building data, model and optimizer")
         result = train_lib.train_from_config(
@@ -260,6 +254,26 @@ def train(
             secs=time.monotonic() - start_secs,
             gin_flags=_join_gin(flags),
         )
+
+
+def _show_dry_run(name: str, report: "dry_run_lib.DryRunReport", *, as_json: bool) -> None:
+    from quintain.cli.display import closing_lines
+
+    if as_json:
+        _print_json(dataclasses.asdict(report))
+    else:
+        closing_lines.show_dry_run(name, report)
+
+
+def _show_finetuned(
+    finetune_logs: Mapping[str, Any], model_dir: str, *, as_json: bool, is_quiet: bool
+) -> None:
+    from quintain.cli.display import closing_lines
+
+    if as_json:
+        _print_json(finetune_logs)
+    elif not is_quiet:
+        closing_lines.show_finetuned(finetune_logs, staged_runs.name(model_dir))
 
 
 def _check_flags(

@@ -9,6 +9,7 @@ import collections
 import contextlib
 import dataclasses
 import logging
+import threading
 import time
 from collections.abc import Callable
 from typing import Final, TypeVar
@@ -16,10 +17,14 @@ from typing import Final, TypeVar
 from typing_extensions import override
 
 from quintain import errors
-from quintain.cluster.agents import agent_protocol, line_queue, members
+from quintain.cluster.agents import agent_protocol, members
 from quintain.master.processes import launcher
 from quintain.records.rows import log, trial
 from quintain.records.rows import node as node_lib
+
+_MOST_WAITING_LINES: Final = 200_000
+"""While more lines wait to be stored, agents keep theirs."""
+
 
 logger = logging.getLogger(__name__)
 
@@ -63,7 +68,7 @@ class AgentLauncher(launcher.Launcher):
         self._members: dict[str, members.Member] = {}
         self._launches: dict[str, members.RemoteLaunch] = {}
         self._exits: collections.deque[launcher.ProcessExit] = collections.deque()
-        self._lines = line_queue.LineQueue()
+        self._lines = LineQueue()
         self._usage: collections.deque[tuple[str, dict[str, float]]] = collections.deque()
         self._change = object()
         self._shown: tuple[object, list[node_lib.Node]] = (self._change, [])
@@ -392,3 +397,47 @@ class AgentLauncher(launcher.Launcher):
 def _take_all(waiting: collections.deque[T]) -> list[T]:
     """Takes what is there now; others may append meanwhile."""
     return [waiting.popleft() for _ in range(len(waiting))]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Batch:
+    """Lines of one report."""
+
+    member: members.Member
+    session: str
+    number: int
+    rows: list[log.LogRow]
+
+
+class LineQueue:
+    """Lines that wait to be stored. `read` is called by one thread only."""
+
+    def __init__(self) -> None:
+        self._waiting: collections.deque[_Batch] = collections.deque()
+        self._unconfirmed: list[_Batch] = []
+        self._lock = threading.Lock()
+        self._num_waiting = 0
+
+    def check_room(self) -> None:
+        """Raises `StoreError` if too many lines wait; the report is to be sent again."""
+        if self._num_waiting > _MOST_WAITING_LINES:
+            raise errors.StoreError("Too many lines of logs wait to be stored; try again later.")
+
+    def add(self, member: members.Member, number: int, rows: list[log.LogRow]) -> None:
+        """Adds the lines of a report, the lock of whose agent is held.
+
+        Also one without lines counts as kept only when those before it are stored.
+        """
+        with self._lock:
+            self._num_waiting += len(rows)
+            self._waiting.append(_Batch(member, member.session, number, rows))
+
+    def read(self) -> list[log.LogRow]:
+        """Returns the lines that were added since the last call, whose lines are stored now."""
+        for each in self._unconfirmed:
+            each.member.note_kept(each.session, each.number)
+        with self._lock:
+            self._unconfirmed = list(self._waiting)
+            self._waiting.clear()
+            self._num_waiting = 0
+        return [row for each in self._unconfirmed for row in each.rows]

@@ -73,15 +73,12 @@ class IdleNodes:
             if name in busy or (name not in self.released and _is_wanted(node, wanted))
         }
         resume = tuple(sorted(used & self._draining.keys()))
-        for name in [*self._idle_since]:
-            if name in used or name not in nodes:
-                del self._idle_since[name]
-        for name in [*self._draining]:
-            if name in used or name not in nodes:
-                del self._draining[name]
+        idle = {name: node for name, node in nodes.items() if name not in used}
+        self._idle_since = {n: secs for n, secs in self._idle_since.items() if n in idle}
+        self._draining = {n: secs for n, secs in self._draining.items() if n in idle}
         drain = []
-        for name, node in nodes.items():
-            if name in used or name in self.released:
+        for name, node in idle.items():
+            if name in self.released:
                 continue
             since_secs = self._idle_since.setdefault(name, now_secs)
             if name in self._draining:

@@ -12,21 +12,29 @@ import importlib
 import json
 import logging
 import os
+import pathlib
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from typing import Any, Final
 
 import quintain
 from quintain import errors
 from quintain.client import address as address_lib
+from quintain.client.home import home_database
 from quintain.client.http import connection as connection_lib
 from quintain.cluster.agents import agent as agent_lib
 from quintain.cluster.agents import agent_client, agent_directory
-from quintain.cluster.ray import ray_directories, ray_environment, ray_messages
+from quintain.cluster.ray import ray_directories, ray_messages
 from quintain.files import atomic_write, disk_errors
 from quintain.master.placing import slots as slots_lib
 from quintain.master.processes import process_launcher
+
+_PREFIXES: Final = ("RAY_", "SPT_", "QUINTAIN_")
+
+_ADDED: Final = ("OMP_NUM_THREADS", "PYTHONBREAKPOINT", "CUDA_VISIBLE_DEVICES")
+"""What Ray may set in its workers that has a meaning elsewhere, too."""
+
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +69,7 @@ class RayAgent:
         self._ray = importlib.import_module("ray")
         self._agent_settings = self._find_settings(name)
         self._raylet = os.getppid()
-        ray_environment.clean(os.environ, ray_environment.read_raylet(self._raylet))
+        clean_environment(os.environ, read_environment(self._raylet))
         self._directory = agent_directory.AgentDirectory(
             ray_directories.find(self._settings.directory, home_id, name)
         )
@@ -220,3 +228,40 @@ def _check_version(settings: ray_messages.Settings) -> None:
             f"Quintain {quintain.__version__} is installed there, in {sys.prefix}; the master's "
             f"is {settings.version}. Install the same version on both."
         )
+
+
+def clean_environment(environment: MutableMapping[str, str], raylet: Mapping[str, str]) -> None:
+    """Takes out of an environment what Ray has put into it, and what asks masters.
+
+    Ray gives its workers variables that change how they compute (`OMP_NUM_THREADS`), what
+    `breakpoint()` does, and how they reach the cluster, its token among them. A trial is no worker
+    of Ray.
+
+    Args:
+        environment: Variables of a worker.
+        raylet: Variables that Ray's own process of the node was started with.
+
+    Example:
+        >>> variables = {"RAY_JOB_ID": "1", "OMP_NUM_THREADS": "1", "HOME": "/home/me"}
+        >>> clean_environment(variables, {"HOME": "/home/me"})
+        >>> variables
+        {'HOME': '/home/me'}
+    """
+    home_database.hide(environment)
+    for name in [*environment]:
+        if name.startswith(_PREFIXES):
+            del environment[name]
+    for name in _ADDED:
+        environment.pop(name, None)
+        if name in raylet:
+            environment[name] = raylet[name]
+
+
+def read_environment(pid: int) -> dict[str, str]:
+    """Returns the variables that a process was started with; none if they can't be read."""
+    try:
+        content = pathlib.Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return {}
+    pairs = (os.fsdecode(each).partition("=") for each in content.split(b"\0") if each)
+    return {name: value for name, _, value in pairs}

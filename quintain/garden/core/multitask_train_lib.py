@@ -10,7 +10,7 @@ from quintain.core import base_task
 from quintain.core import base_trainer as base_trainer_lib
 from quintain.core.multitask import base_model, base_trainer, configs, multitask
 from quintain.distribute import runtime_environment
-from quintain.orbit import summary_manager as summary_manager_lib
+from quintain.orbit.utils import summary_manager as summary_manager_lib
 from quintain.run import multitask_runner, run_mode, run_options
 
 TRAINERS = multitask_runner.TRAINERS

@@ -1,3 +1,3 @@
 """Path of `orbit.utils` for this class."""
 
-from quintain.orbit.summary_manager import SummaryManagerInterface as SummaryManagerInterface
+from quintain.orbit.utils.summary_manager import SummaryManagerInterface as SummaryManagerInterface

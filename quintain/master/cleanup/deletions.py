@@ -182,10 +182,16 @@ class Deletions:
             return "" if is_own else "it is not a directory of this experiment."
         if noted.kind is _Kind.ORPHAN:
             return ""
-        is_at_home = root == self._home / "checkpoints"
         if noted.kind is _Kind.UNFINISHED:
             is_named = re.fullmatch(r"\..+\.tmp", noted.name) is not None
             return "" if is_named else "it is no unfinished checkpoint."
+        return self._find_foreign_checkpoint(noted, root, path)
+
+    def _find_foreign_checkpoint(
+        self, noted: deletion.Deletion, root: pathlib.Path, path: pathlib.Path
+    ) -> str:
+        """Returns why a directory is not the checkpoint that was noted, or an empty text."""
+        is_at_home = root == self._home / "checkpoints"
         if not (path / checkpoint_manifest.FILE_NAME).exists():
             # The manifest goes last: without it, the rest is gone or was never there.
             is_named = remote_deletions.UUID.fullmatch(noted.name) is not None

@@ -28,7 +28,7 @@ from quintain.store import reading
 from quintain.store.sqlite import sqlite_file
 
 if TYPE_CHECKING:
-    # Commands that only read need not wait for SQLAlchemy.
+    # Commands that only read need not wait for what writes.
     from quintain.store import store as store_lib
 
 logger = logging.getLogger(__name__)

@@ -32,7 +32,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from quintain import errors
-from quintain.master.machine import active_time, identical_errors, search_driver, trial_machine
+from quintain.master.machine import active_time, search_driver, trial_machine
 from quintain.master.machine import effects as effects_lib
 from quintain.records.config import experiment_spec
 from quintain.records.rows import codec, states, workload
@@ -69,7 +69,7 @@ class ExperimentMachine:
         self.end_time: float | None = None
         self.is_killed = False
         self.search = search_driver.SearchDriver(config)
-        self._identical_errors = identical_errors.IdenticalErrors()
+        self._identical_errors = _IdenticalErrors()
         self.progress = 0.0
         self._active_time = active_time.ActiveTime()
 
@@ -108,7 +108,9 @@ class ExperimentMachine:
         self.progress = progress if can_fall else max(self.progress, progress)
         return effects
 
-    def _apply(self, event: Mapping[str, Any], effects: effects_lib.Effects) -> None:
+    def _apply(  # noqa: C901 - one case for each kind of event
+        self, event: Mapping[str, Any], effects: effects_lib.Effects
+    ) -> None:
         match event["kind"]:
             case "start":
                 self.search.start(
@@ -186,13 +188,7 @@ class ExperimentMachine:
                 self._end_failed(trial, event["problem"], effects)
                 return
             case workload.WorkloadKind.VALIDATE:
-                metric = codec.from_plain(float, event["metric"])
-                further = codec.from_plain(tuple[float, ...], event.get("further", ()))
-                trial.record_validation(metric, self.search.note_metric(metric), further)
-                if event.get("stop") == "trial":
-                    trial.request_stop(event["stop_reason"])
-                elif event.get("stop") == "search" and self._is_searching:
-                    self._stop(_State.STOPPING_COMPLETED, event["stop_reason"])
+                self._record_validation(trial, event)
             case workload.WorkloadKind.CHECKPOINT:
                 trial.record_checkpoint(event["checkpoint"])
         if event.get("exited_reason") == workload.ExitedReason.USER_CANCELED:
@@ -201,6 +197,17 @@ class ExperimentMachine:
             self._end_invalid(trial, "", effects)
             return
         self._advance(trial, effects)
+
+    def _record_validation(
+        self, trial: trial_machine.TrialMachine, event: Mapping[str, Any]
+    ) -> None:
+        metric = codec.from_plain(float, event["metric"])
+        further = codec.from_plain(tuple[float, ...], event.get("further", ()))
+        trial.record_validation(metric, self.search.note_metric(metric), further)
+        if event.get("stop") == "trial":
+            trial.request_stop(event["stop_reason"])
+        elif event.get("stop") == "search" and self._is_searching:
+            self._stop(_State.STOPPING_COMPLETED, event["stop_reason"])
 
     def _record_failure(self, event: Mapping[str, Any], effects: effects_lib.Effects) -> None:
         trial = self.trials[event["request_id"]]
@@ -399,3 +406,41 @@ class ExperimentMachine:
     def _stop(self, state: states.ExperimentState, reason: str) -> None:
         self.state = state
         self.reason = reason
+
+
+class _IdenticalErrors:
+    """Counts trials in a row that failed with the same error before the first batch of any trial.
+
+    Once a trial has trained, what fails elsewhere depends on hyperparameters: nothing is counted.
+    """
+
+    def __init__(self) -> None:
+        """Starts with none."""
+        self._has_trained = False
+        self._error: str | None = None
+        self._trials: list[trial_machine.TrialMachine] = []
+
+    def note_training(self) -> None:
+        """Notes that a trial has trained."""
+        self._has_trained = True
+
+    def note(
+        self, trial: trial_machine.TrialMachine, error: str | None
+    ) -> list[trial_machine.TrialMachine]:
+        """Notes that a trial ended by itself, and returns all that did so alike, this one included.
+
+        Args:
+            trial: The trial.
+            error: What its error is recognised by, or None if that does not count.
+        """
+        if error is None or error != self._error:
+            self._error, self._trials = error, []
+        if error is None or self._has_trained:
+            return []
+        if trial not in self._trials:
+            self._trials.append(trial)
+        return self._trials
+
+    def forget(self) -> None:
+        """Starts anew; what has trained stays."""
+        self._error = None

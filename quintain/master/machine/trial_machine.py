@@ -11,12 +11,17 @@ beginning, where newer ones are damaged: what the method was told since is done 
 again.
 """
 
+import copy
 import dataclasses
-from typing import Any
+from typing import Any, Final
 
 from quintain.master.machine import trial_settings, trial_states
 from quintain.records.rows import states, workload
 from quintain.search import base_search, searcher
+
+_MOST_FOLLOWING: Final = 100
+"""Workloads that are told at most."""
+
 
 KindOfWork = workload.WorkloadKind
 
@@ -425,3 +430,45 @@ class TrialMachine:
         described["_saved"] = [dataclasses.astuple(each) for each in self._saved]
         described["_operations"] = [searcher.describe(each) for each in self._operations]
         return described
+
+
+def find_following(
+    machine: TrialMachine, checkpoint: workload.Workload
+) -> tuple[workload.Workload, ...]:
+    """Returns the workloads after a checkpoint, up to the first whose outcome decides what is next.
+
+    That is a validation; before it, only training is certain. Where the search method waits for the
+    checkpoint to decide, there is nothing.
+
+    Args:
+        machine: The trial, which is to be saved next.
+        checkpoint: The workload that asks for it.
+    """
+    # What happens to a copy is told to nobody; it needs the newest validation only.
+    shared = {
+        id(machine.hparams): machine.hparams,
+        id(machine.validations): machine.validations[-1:],
+    }
+    ahead = copy.deepcopy(machine, shared)
+    ahead.record_checkpoint("")
+    while ahead.next_event(0.0) is not None:
+        pass
+    found: list[workload.Workload] = []
+    while len(found) < _MOST_FOLLOWING:
+        step = ahead.next_step()
+        if step is None or step.kind is workload.WorkloadKind.CHECKPOINT:
+            break
+        found.append(
+            workload.Workload(
+                kind=step.kind,
+                experiment_id=checkpoint.experiment_id,
+                trial_id=checkpoint.trial_id,
+                number=checkpoint.number + 1 + len(found),
+                num_batches=step.num_batches,
+                total_batches=ahead.total_batches,
+            )
+        )
+        if step.kind is workload.WorkloadKind.VALIDATE:
+            break
+        ahead.record_training(step.num_batches)
+    return tuple(found)

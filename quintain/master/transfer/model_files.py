@@ -173,11 +173,7 @@ def list_files(
     num_seen = 0
     while pending:
         base, rules = pending.pop()
-        if base.count("/") >= MAX_DEPTH:
-            raise errors.ConfigError(
-                f"model_dir: {str(source / base)[:200]!r} has directories more than {MAX_DEPTH} "
-                f"levels deep. Name them in {IGNORE_FILES[0]} if they are not needed."
-            )
+        _check_depth(source, base)
         if has_rules:
             rules = rules.enter(source / base, base)
         # What is there may change meanwhile.
@@ -199,6 +195,14 @@ def list_files(
         size = f"{sum(listing.files.values()) / 2**20:.1f} MiB"
         raise _too_large(source, listing, limits, size)
     return listing
+
+
+def _check_depth(source: pathlib.Path, base: str) -> None:
+    if base.count("/") >= MAX_DEPTH:
+        raise errors.ConfigError(
+            f"model_dir: {str(source / base)[:200]!r} has directories more than {MAX_DEPTH} "
+            f"levels deep. Name them in {IGNORE_FILES[0]} if they are not needed."
+        )
 
 
 def _add(listing: Listing, path: str, entry: os.DirEntry[str], source: pathlib.Path) -> None:

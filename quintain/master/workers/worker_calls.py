@@ -10,7 +10,7 @@ from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 from quintain import errors
 from quintain.master import core as core_lib
 from quintain.master import entries, faults, storage_marks
-from quintain.master.machine import following
+from quintain.master.machine import trial_machine
 from quintain.master.processes import rendezvous
 from quintain.master.workers import checkpoint_reports, worker_messages, workload_results
 from quintain.records.rows import run, trial, workload
@@ -95,7 +95,6 @@ class WorkerCalls:
                 if record != live.record:
                     core.write(lambda session: session.save_run(record))
                     live.record = record
-                core.unheard.discard(trial_id)
             return self._build_order(entry, live)
 
     @_contained
@@ -246,7 +245,7 @@ class WorkerCalls:
         if step is None:
             self._note_ending(live)
         elif step.kind is _Kind.CHECKPOINT and is_wanted and entry.may_upload(live.record):
-            ahead = following.find_following(machine, chosen)
+            ahead = trial_machine.find_following(machine, chosen)
             chosen = dataclasses.replace(chosen, following=ahead)
         live.outstanding, live.since = chosen, time.monotonic()
         return chosen

@@ -1,7 +1,6 @@
 """Parts for custom training loops, under the names of `orbit.utils`."""
 
 from quintain.orbit.distributed_dataset import make_distributed_dataset
-from quintain.orbit.epoch_helper import EpochHelper
 from quintain.orbit.global_step import create_global_step
 from quintain.orbit.loop_functions import (
     create_loop_fn,
@@ -10,7 +9,8 @@ from quintain.orbit.loop_functions import (
 )
 from quintain.orbit.optional_summaries import LoopFnWithSummaries, OptionalSummariesFunction
 from quintain.orbit.step_timer import StepTimer
-from quintain.orbit.summary_manager import SummaryManager, SummaryManagerInterface
+from quintain.orbit.utils.epoch_helper import EpochHelper
+from quintain.orbit.utils.summary_manager import SummaryManager, SummaryManagerInterface
 from quintain.orbit.values import get_value
 
 __all__ = [

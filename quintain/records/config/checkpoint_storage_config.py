@@ -147,18 +147,8 @@ class CheckpointStorageConfig(base_config.Config):
         if self.prefix and any(part in ("", ".", "..") or not part.isprintable() for part in parts):
             yield "prefix", f"got {errors.show(self.prefix)}, expected a path such as team/runs."
         for each in ("endpoint_url", "account_url"):
-            address = getattr(self, each)
-            if address is None:
-                continue
-            if _has_password(address):
-                yield each, f"has a name and a password in it; {_ADVICE}."
-            elif "?" in address or "#" in address:
-                yield each, f"has a `?` or `#` in it, expected https://HOST; {_ADVICE}."
-            elif each == "account_url" and ".dfs." in address:
-                blobs = address.replace(".dfs.", ".blob.")
-                yield each, f"got {errors.show(address)}, expected the address of blobs, {blobs}."
-            elif not _ENDPOINT.fullmatch(address) or not urllib.parse.urlsplit(address).hostname:
-                yield each, f"got {errors.show(address)}, expected https://HOST or http://HOST."
+            if (address := getattr(self, each)) is not None:
+                yield from _check_endpoint(each, address)
         for path in _find_secrets(self.options, "options"):
             yield path, f"{_ADVICE}."
         for path in _find_opaque(self.options, "options"):
@@ -249,6 +239,19 @@ def find_former_secrets(storage: Mapping[str, Any]) -> list[str]:
 def explain_secret() -> str:
     """Returns why a secret is refused, and where it belongs."""
     return f"{_ADVICE}."
+
+
+def _check_endpoint(name: str, address: str) -> Iterator[tuple[str, str]]:
+    """Yields what is wrong with the address of a server."""
+    if _has_password(address):
+        yield name, f"has a name and a password in it; {_ADVICE}."
+    elif "?" in address or "#" in address:
+        yield name, f"has a `?` or `#` in it, expected https://HOST; {_ADVICE}."
+    elif name == "account_url" and ".dfs." in address:
+        blobs = address.replace(".dfs.", ".blob.")
+        yield name, f"got {errors.show(address)}, expected the address of blobs, {blobs}."
+    elif not _ENDPOINT.fullmatch(address) or not urllib.parse.urlsplit(address).hostname:
+        yield name, f"got {errors.show(address)}, expected https://HOST or http://HOST."
 
 
 def _has_password(url: str) -> bool:

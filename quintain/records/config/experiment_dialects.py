@@ -139,23 +139,36 @@ class Reader:
         self._normalise_resources()
         self._normalise_storage()
         self._normalise_log_policies()
-        environment = content.get("environment")
-        variables = (environment or {}).get("environment_variables") if environment else None
-        if isinstance(variables, Mapping):
-            content["environment"]["environment_variables"] = {
-                name: [] if values is None else values for name, values in variables.items()
-            }
+        self._normalise_variables()
         if "batches_per_step" in content:
             self._rename(content, "batches_per_step", "scheduling_unit", "")
         labels = content.get("labels")
         if isinstance(labels, Mapping):
             content["labels"] = sorted(labels)
-        entrypoint = content.get("hyperparameters")
         units = lengths.LengthUnits(
             batches_per_step=_whole_or(content.get("scheduling_unit"), DEFAULT_SCHEDULING_UNIT),
             records_per_epoch=_whole_or(content.get("records_per_epoch"), 0),
-            global_batch_size=_find_batch_size(entrypoint),
+            global_batch_size=_find_batch_size(content.get("hyperparameters")),
         )
+        self._normalise_periods(units)
+        if "searcher" in content:
+            content["searcher"] = self._normalise_searcher(content["searcher"], units)
+        else:
+            self.problems.append(errors.Problem("searcher", "missing; an experiment needs it."))
+        return content
+
+    def _normalise_variables(self) -> None:
+        """Takes a kind of device without variables for one with an empty list of them."""
+        environment = self.content.get("environment")
+        variables = environment.get("environment_variables") if environment else None
+        if isinstance(variables, Mapping):
+            self.content["environment"]["environment_variables"] = {
+                name: [] if values is None else values for name, values in variables.items()
+            }
+
+    def _normalise_periods(self, units: lengths.LengthUnits) -> None:
+        """Turns periods into batches; those of 0 are none."""
+        content = self.content
         for name in PERIOD_FIELDS:
             if _is_zero(content.get(name)):
                 content[name] = None
@@ -163,11 +176,6 @@ class Reader:
                 content[name] = self._to_batches(
                     units, content[name], name, plain_unit=units.batches_per_step
                 )
-        if "searcher" in content:
-            content["searcher"] = self._normalise_searcher(content["searcher"], units)
-        else:
-            self.problems.append(errors.Problem("searcher", "missing; an experiment needs it."))
-        return content
 
     def _check_entrypoint(self) -> None:
         """Refuses commands and scripts, which other versions may have as an entrypoint."""

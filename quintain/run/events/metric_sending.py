@@ -13,7 +13,7 @@ from quintain.checkpoints import evaluation_log
 from quintain.core.loop import stateful_trainer
 from quintain.files import file_io, file_paths, whole_files
 from quintain.loggers import follower, metric_logger
-from quintain.run import training_log
+from quintain.run import history
 from quintain.run.events import prepared_action
 from quintain.settings import config_definitions as cfg
 
@@ -133,7 +133,7 @@ class MetricSender(prepared_action.PreparedAction):
     def _read_points(self) -> Iterator[metric_logger.Point]:
         """Yields what is on record, by rising step; of a step its training first."""
         step = int(self._trainer.global_step.numpy())
-        entries = training_log.TrainingLog(self._model_dir).read()
+        entries = history.TrainingLog(self._model_dir).read()
         evaluations = evaluation_log.EvaluationLog(self._model_dir).read(step)
         times = {entry["step"]: entry["time_secs"] for entry in entries}
         rows = [("training", entry["step"], entry["metrics"]) for entry in entries]

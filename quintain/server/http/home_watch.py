@@ -101,7 +101,6 @@ class HomeWatch:
             self._listen_on(unix_sockets.listen(self._home.socket))
             master_file.write(self._home.path, self._file)
             logger.warning("%s: the master answers there again.", self._home.path)
-        self._store.take_up()
 
     def _can_be_reached(self) -> bool:
         try:

@@ -4,8 +4,6 @@ import contextlib
 import uuid
 from collections.abc import Callable, Iterator
 
-import sqlalchemy as sa
-from sqlalchemy import exc, pool
 from typing_extensions import override
 
 from quintain import errors
@@ -58,21 +56,18 @@ class PostgresBackend(backend.Backend):
             yield postgres_statements.build_runner(connection)
 
     @override
-    def migrate(self) -> None:
+    def migrate(self, rebuild: migrating.Rebuild) -> None:
         with self._explained(), contextlib.closing(self._connector.connect()) as made:
             self._connector.check(made)
-        # Not that of the pool: what is read here is about to change.
-        engine = sa.create_engine(
-            "postgresql+psycopg://", creator=self._connect_for_sqlalchemy, poolclass=pool.NullPool
-        )
-        with self._explained():
-            if self._is_current(engine):
+            if self._read_revision(made) == columns.REVISION:
                 return
-            with self._writer.alone():
-                if self._is_current(engine):
-                    return
-                with engine.begin() as connection:
-                    migrating.upgrade(connection)
+            with self._writer.alone(), made.transaction():
+                current = self._read_revision(made)
+                if current != columns.REVISION:
+                    runner = postgres_statements.build_runner(made)
+                    migrating.upgrade(
+                        runner, lambda text: made.execute(text.encode()), current, rebuild
+                    )
 
     @override
     def hold(self, on_loss: Callable[[str], None]) -> None:
@@ -84,10 +79,6 @@ class PostgresBackend(backend.Backend):
         """Does nothing: what the server has to say, it says in each transaction."""
 
     @override
-    def take_up(self) -> None:
-        """Does nothing: the server has its disk to itself."""
-
-    @override
     def describe_wait(self) -> str:
         return self._writer.waits.describe()
 
@@ -96,17 +87,19 @@ class PostgresBackend(backend.Backend):
         self._writer.close()
         self._readers.close()
 
-    def _is_current(self, engine: sa.Engine) -> bool:
-        with engine.connect() as connection:
-            current = migrating.read_revision(connection)
-        if current != columns.REVISION:
-            migrating.check_known(current, self._place)
-        return current == columns.REVISION
+    def _read_revision(self, made: postgres_connection.Connection) -> str | None:
+        """Returns the revision of the schema, or None if there is none yet.
 
-    def _connect_for_sqlalchemy(self) -> postgres_connection.Connection:
-        made = self._connector.connect()
-        made.autocommit = False
-        return made
+        Raises:
+            StoreError: If a newer version made it.
+        """
+        ((known,),) = made.execute("SELECT to_regclass(%s)", [migrating.TABLE]).fetchall()
+        if known is None:
+            return None
+        row = made.execute(f"SELECT version_num FROM {migrating.TABLE}".encode()).fetchone()
+        current = None if row is None else str(row[0])
+        migrating.check_known(current, self._place)
+        return current
 
     @contextlib.contextmanager
     def _explained(self) -> Iterator[None]:
@@ -114,9 +107,5 @@ class PostgresBackend(backend.Backend):
             yield
         except psycopg.Error as error:
             raise postgres_failures.explain(error, self._place) from error
-        except exc.DBAPIError as error:
-            if not isinstance(error.orig, psycopg.Error):
-                raise
-            raise postgres_failures.explain(error.orig, self._place) from error
         except OverflowError as error:
             raise errors.ConfigError(failures.TOO_LARGE) from error

@@ -153,7 +153,7 @@ class _Statements:
 
 @functools.cache
 def _has_id(table: str) -> bool:
-    return "id" in schema.METADATA.tables[table].columns
+    return "id" in schema.TABLES[table].columns
 
 
 @functools.lru_cache(maxsize=1024)

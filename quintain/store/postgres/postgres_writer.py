@@ -7,6 +7,7 @@ mark in the table `holder` tells, this one is over.
 """
 
 import contextlib
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,8 +22,13 @@ from quintain.store.postgres import (
     postgres_failures,
     postgres_locks,
     postgres_statements,
-    postgres_waits,
 )
+
+logger = logging.getLogger(__name__)
+
+_SILENT_SECS: Final = 1.0
+"""A wait that is over so soon is worth no word."""
+
 
 _BEGIN: Final = (
     "BEGIN ISOLATION LEVEL READ COMMITTED; "
@@ -65,7 +71,7 @@ class Writer:
         self._busy_secs = busy_secs
         self._own_name = f"by {mark}"
         self._locks = postgres_locks.Locks(place, mark)
-        self.waits = postgres_waits.Waits(place)
+        self.waits = Waits(place)
         self._connection: postgres_connection.Connection | None = None
         self._next_look = 0.0
         self._absence = ""
@@ -257,3 +263,43 @@ def _close(connection: postgres_connection.Connection | None) -> None:
     if connection is not None:
         with contextlib.suppress(psycopg.Error):
             connection.close()
+
+
+class Waits:
+    """What a database is waited for, and since when. Any thread may ask."""
+
+    def __init__(self, place: str) -> None:
+        """Waits for nothing."""
+        self._place = place
+        self._reason = ""
+        self._start = 0.0
+        self._is_told = False
+
+    def note(self, reason: str) -> None:
+        """Notes why somebody waits, who goes on waiting until `end`.
+
+        Args:
+            reason: A whole message, but for its end; it names the place.
+        """
+        now = time.monotonic()
+        if not self._reason:
+            self._start, self._is_told = now, False
+        self._reason = reason.rstrip(".")
+        if now - self._start >= _SILENT_SECS and not self._is_told:
+            self._is_told = True
+            logger.warning("%s", self.describe())
+
+    def end(self) -> None:
+        """Notes that nobody waits any more."""
+        if self._reason:
+            self._reason = ""
+            if self._is_told:
+                secs = time.monotonic() - self._start
+                logger.warning("%s: the database is there again after %.0f s.", self._place, secs)
+
+    def describe(self) -> str:
+        """Returns what is waited for, and since when; empty if nothing is."""
+        reason = self._reason
+        if not reason:
+            return ""
+        return f"{reason}; waiting for {time.monotonic() - self._start:.0f} s."

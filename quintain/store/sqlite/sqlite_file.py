@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing_extensions import override
 
 from quintain import errors
-from quintain.store import columns, failures, reading
+from quintain.store import columns, failures, migrating, reading
 from quintain.store.sqlite import sqlite_waits
 
 
@@ -67,7 +67,7 @@ def open_to_read(path: pathlib.Path) -> SqliteFile:
 
 
 def _bring_up_to_date(path: pathlib.Path) -> None:
-    # It imports SQLAlchemy, which takes longer than what most commands read.
+    # What writes is above what reads.
     importlib.import_module("quintain.store.store").open_store(path).close()
 
 
@@ -109,6 +109,6 @@ def _is_current(path: pathlib.Path) -> bool:
     if not path.is_file():
         return False
     with _connected(path) as connection, contextlib.suppress(sqlite3.Error):
-        row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+        row = connection.execute(f"SELECT version_num FROM {migrating.TABLE}").fetchone()
         return bool(row == (columns.REVISION,))
     return False

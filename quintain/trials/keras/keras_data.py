@@ -119,16 +119,7 @@ def as_batches(
     if isinstance(data, named_batches.KerasDataAdapter):
         data = data.sequence
     if isinstance(data, tf.data.Dataset):
-        _require_batches(data, use)
-        if use == "validation" and context.validation_steps is not None:
-            data = data.take(context.validation_steps)
-        if use == "validation" and int(data.cardinality()) == tf.data.INFINITE_CARDINALITY:
-            raise errors.TrialError(
-                "build_validation_data_loader(): the dataset never ends, expected one pass; leave "
-                ".repeat() out."
-            )
-        data_faults.check_files(data)
-        return data
+        return _check_dataset(data, use, context.validation_steps)
     if isinstance(data, keras.utils.PyDataset):
         return data
     if hasattr(data, "get_batch") and hasattr(data, "__len__"):
@@ -150,6 +141,20 @@ def as_batches(
         f"The {use} data are {type(data).__name__}, expected a batched tf.data.Dataset, a "
         "keras.utils.PyDataset, a generator of batches, or a tuple of arrays (x, y)."
     )
+
+
+def _check_dataset(data: tf.data.Dataset, use: str, most: int | None) -> tf.data.Dataset:
+    """Returns a dataset; of that of a validation no more than so many batches."""
+    _require_batches(data, use)
+    if use == "validation":
+        data = data if most is None else data.take(most)
+        if int(data.cardinality()) == tf.data.INFINITE_CARDINALITY:
+            raise errors.TrialError(
+                "build_validation_data_loader(): the dataset never ends, expected one pass; leave "
+                ".repeat() out."
+            )
+    data_faults.check_files(data)
+    return data
 
 
 def _as_arrays(part: Any) -> Any:

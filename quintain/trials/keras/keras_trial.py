@@ -6,10 +6,11 @@ import functools
 import json
 import logging
 import pathlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, ClassVar, Final
 
 import keras
+import numpy as np
 import tensorflow as tf
 from keras.src.random import seed_generator
 from typing_extensions import override
@@ -20,18 +21,26 @@ from quintain.core.steps import former_steps
 from quintain.input.diagnosis import data_faults
 from quintain.trials import base_trial, trial_context, workload_metrics
 from quintain.trials.keras import (
-    callback_hooks,
     callback_state,
     keras_data,
     keras_declared,
     keras_loaders,
-    keras_progress,
     keras_replicas,
     keras_settings,
     keras_state,
     keras_steps,
 )
 from quintain.trials.process import rank_parts
+
+_TRAIN_HOOKS: Final = (
+    "on_batch_begin",
+    "on_batch_end",
+    "on_train_batch_begin",
+    "on_train_batch_end",
+)
+
+_TEST_HOOKS: Final = ("on_test_batch_begin", "on_test_batch_end")
+
 
 _PREFIX: Final = "val_"
 _STATE_FILE: Final = "training_state.json"
@@ -187,10 +196,10 @@ class KerasTrialController(base_trial.TrialController):
         callbacks = call(trial.keras_callbacks)
         self._callbacks = keras.callbacks.CallbackList(callbacks, model=self._model)
         self._callbacks.set_params({"verbose": 0, "epochs": None, "steps": None})
-        self._sees_train_batches = callback_hooks.see_train_batches(self._callbacks.callbacks)
-        self._sees_test_batches = callback_hooks.see_test_batches(self._callbacks.callbacks)
+        self._sees_train_batches = _see_train_batches(self._callbacks.callbacks)
+        self._sees_test_batches = _see_test_batches(self._callbacks.callbacks)
         self._epoch_length = self._find_epoch_length()
-        self._progress = keras_progress.Progress()
+        self._progress = _Progress()
         self._state = keras_state.KerasState(self._model, trial, callbacks)
         self._has_begun = False
 
@@ -320,7 +329,7 @@ class KerasTrialController(base_trial.TrialController):
         part = rank_parts.find(folder, self.context.distributed)
         self._replicas.restore_seeds(folder, self._state.random)
         state = json.loads((part / _STATE_FILE).read_text())
-        self._progress = keras_progress.Progress.from_plain(state["progress"])
+        self._progress = _Progress.from_plain(state["progress"])
         has_own = self._loaders.has_own_position
         self._train_data.restore(part if has_own else folder, state["data"])
         self._begin()
@@ -387,3 +396,63 @@ class KerasTrialController(base_trial.TrialController):
             return max(records // self.context.get_global_batch_size(), 1)
         length: int | None = self._replicas.agree(self._train_data.length)
         return length
+
+
+def _see_train_batches(callbacks: Iterable[keras.callbacks.Callback]) -> bool:
+    """Whether one of them is to be called for each batch of training."""
+    return any(_has_hook(callback, _TRAIN_HOOKS) for callback in callbacks)
+
+
+def _see_test_batches(callbacks: Iterable[keras.callbacks.Callback]) -> bool:
+    """Whether one of them is to be called for each batch of a validation."""
+    return any(_has_hook(callback, _TEST_HOOKS) for callback in callbacks)
+
+
+def _has_hook(callback: keras.callbacks.Callback, names: Iterable[str]) -> bool:
+    """Whether its class overrides one of these methods, or the object has it, as lambdas do."""
+    return any(
+        getattr(getattr(callback, name), "__func__", None)
+        is not getattr(keras.callbacks.Callback, name)
+        for name in names
+    )
+
+
+class _Progress:
+    """Where in its epoch a training is, and what the epoch measured so far."""
+
+    def __init__(self) -> None:
+        self.epoch = 0
+        self.batch = 0
+        self.is_due = False
+        """Whether the epoch is over, and its callbacks were not called yet."""
+        self.sums: dict[str, float] = {}
+        self.validation: dict[str, Any] = {}
+
+    def add(self, logs: list[dict[str, Any]]) -> None:
+        """Counts batches in."""
+        self.batch += len(logs)
+        for batch in logs:
+            for name, value in batch.items():
+                self.sums[name] = self.sums.get(name, 0.0) + float(np.mean(value))
+
+    def logs(self) -> dict[str, Any]:
+        """Returns the means of the epoch and the metrics of its last validation."""
+        means = {name: total / max(self.batch, 1) for name, total in self.sums.items()}
+        return {**means, **self.validation}
+
+    def start_epoch(self) -> None:
+        """Goes to the beginning of the next epoch."""
+        epoch = self.epoch + 1
+        self.__init__()  # type: ignore[misc]
+        self.epoch = epoch
+
+    def to_plain(self) -> dict[str, Any]:
+        """Returns all of it as plain data."""
+        return dict(vars(self))
+
+    @classmethod
+    def from_plain(cls, values: Mapping[str, Any]) -> "_Progress":
+        """Returns what `to_plain` was called on."""
+        progress = cls()
+        vars(progress).update(values)
+        return progress

@@ -2,7 +2,7 @@ import copy
 
 import pytest
 
-from quintain.master.machine import following, trial_machine, trial_settings
+from quintain.master.machine import trial_machine, trial_settings
 from quintain.records.rows import workload
 from quintain.search import base_search
 
@@ -66,7 +66,7 @@ def test_what_is_told_with_a_checkpoint_is_what_comes_then(length, changes, inde
     assert checkpoint.kind is workload.WorkloadKind.CHECKPOINT
     before = copy.deepcopy(machine).describe()
 
-    found = following.find_following(machine, checkpoint)
+    found = trial_machine.find_following(machine, checkpoint)
 
     assert machine.describe() == before
     assert len(found) == num_following
@@ -81,4 +81,4 @@ def test_nothing_follows_a_checkpoint_that_a_trial_makes_to_end():
     machine.request_stop("enough")
     checkpoint = workload.Workload(workload.WorkloadKind.CHECKPOINT, 1, 2, 3, 0, 20)
 
-    assert following.find_following(machine, checkpoint) == ()
+    assert trial_machine.find_following(machine, checkpoint) == ()

@@ -66,7 +66,6 @@ def test_lock_and_socket_are_taken_anew(home, master):
 
     unix_sockets.connect(home.socket, 5.0).close()
     assert master_file.read(home.path).token == "token"
-    assert master.taken_up
     with pytest.raises(master_lock.LockedError):
         master_lock.HeldLock(home.path)
     master.watch.look()

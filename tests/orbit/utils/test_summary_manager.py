@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from quintain.orbit import summary_manager
+from quintain.orbit.utils import summary_manager
 
 
 @pytest.fixture

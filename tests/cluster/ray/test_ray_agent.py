@@ -1,6 +1,6 @@
 import subprocess
 
-from quintain.cluster.ray import ray_environment
+from quintain.cluster.ray import ray_agent
 
 
 def test_trials_get_what_ray_was_started_with_and_nothing_of_ray():
@@ -16,7 +16,7 @@ def test_trials_get_what_ray_was_started_with_and_nothing_of_ray():
     }
     raylet = {"RAY_AUTH_TOKEN": "secret", "OMP_NUM_THREADS": "7"}
 
-    ray_environment.clean(worker, raylet)
+    ray_agent.clean_environment(worker, raylet)
 
     assert worker == {"HOME": "/home/me", "OMP_NUM_THREADS": "7"}
 
@@ -27,8 +27,8 @@ def test_variables_are_those_that_a_process_was_started_with():
         process.stdin.write(b"It runs.\n")
         process.stdin.flush()
         process.stdout.readline()
-        found = ray_environment.read_raylet(process.pid)
+        found = ray_agent.read_environment(process.pid)
         process.stdin.close()
 
     assert found["GREETING"] == "hello=\nyou"
-    assert ray_environment.read_raylet(2**22) == {}
+    assert ray_agent.read_environment(2**22) == {}

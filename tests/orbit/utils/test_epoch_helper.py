@@ -1,7 +1,7 @@
 import pytest
 import tensorflow as tf
 
-from quintain.orbit import epoch_helper
+from quintain.orbit.utils import epoch_helper
 
 
 @pytest.fixture

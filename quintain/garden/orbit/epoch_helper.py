@@ -1,3 +1,0 @@
-"""Path of `orbit.utils` for this class."""
-
-from quintain.orbit.epoch_helper import EpochHelper as EpochHelper

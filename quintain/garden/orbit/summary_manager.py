@@ -1,3 +1,0 @@
-"""Path of `orbit.utils` for this class."""
-
-from quintain.orbit.summary_manager import SummaryManager as SummaryManager

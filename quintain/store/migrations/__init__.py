@@ -1,1 +1,0 @@
-"""The steps by which a database of an older version gets today's schema."""

@@ -1,0 +1,11 @@
+CREATE TABLE nodes (
+    name TEXT NOT NULL,
+    slots TEXT NOT NULL,
+    labels TEXT NOT NULL,
+    is_drained BOOLEAN NOT NULL,
+    CONSTRAINT pk_nodes PRIMARY KEY (name)
+);
+
+ALTER TABLE runs ADD COLUMN node TEXT DEFAULT '' NOT NULL;
+
+ALTER TABLE runs ADD COLUMN others TEXT DEFAULT '[]' NOT NULL;
