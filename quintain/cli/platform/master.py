@@ -56,7 +56,7 @@ _EXPERIMENT_COLUMNS: Final[tuple[output.Column[master_status.ExperimentSummary],
 )
 
 
-Command = TypeVar("F", bound=Callable[..., object])
+Command = TypeVar("Command", bound=Callable[..., object])
 
 _PEM_FILE = click.Path(exists=True, dir_okay=False, readable=True)
 
