@@ -99,7 +99,7 @@ def main() -> None:
 def print_table(
     around: Sequence[dict[str, float]], many: dict[str, float], options: argparse.Namespace
 ) -> None:
-    """Prints the figures as a table of `docs/scale.md`: ratios beyond twice in bold."""
+    """Prints the table of `benchmarks/results/scale.md`, with ratios beyond twice in bold."""
     few = {name: statistics.mean(each[name] for each in around) for name in many}
     heads = [
         f"{n:,} machines, {n * options.slots:,} slots" for n in (options.few_nodes, options.nodes)

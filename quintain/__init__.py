@@ -6,14 +6,10 @@
 """
 
 from quintain import lazy_modules
-from quintain.process import deferred_imports, onednn, quiet_tensorflow
 from quintain.reference import reference_imports
 
 __version__ = "0.1.0"
 
-onednn.turn_cache_off()
-quiet_tensorflow.install()
-deferred_imports.install()
 reference_imports.install()
 
 __getattr__, __dir__ = lazy_modules.attach(

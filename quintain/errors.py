@@ -1,4 +1,4 @@
-"""The exceptions that this package raises for its callers' mistakes and for the world's.
+"""Exceptions that this package raises for its callers.
 
 QuintainError
 |-- ConfigError (ValueError)             a config value is wrong; carries the dotted paths
@@ -122,7 +122,7 @@ class UnknownKeyError(ConfigError, KeyError, AttributeError):
 
 
 class MessageError(ConfigError):
-    """What a process has told the master can't be; nothing was done with it."""
+    """A process has told the master something impossible; nothing was done with it."""
 
 
 class UnsupportedTypeError(ConfigError, TypeError):
@@ -224,7 +224,7 @@ class MasterFaultError(ClusterError):
 
 
 class UntrustedMasterError(MasterUnreachableError):
-    """What answers at the master's address does not show the certificate that is expected."""
+    """The server at the master's address does not show the expected certificate."""
 
 
 class UnauthorizedError(QuintainError):

@@ -1,4 +1,4 @@
-"""Names of a package that are imported when they are first used.
+"""Lazy imports: names of a package that are imported when they are first used.
 
 So a package can offer all that programs name without making each of them wait for TensorFlow.
 """

@@ -1,8 +1,9 @@
-"""Named implementations of one kind of thing."""
+"""Registry of named implementations of one kind of thing."""
 
 import contextlib
+import dataclasses
 from collections.abc import Callable, Hashable, Iterator
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from quintain import errors
 
@@ -34,7 +35,7 @@ Did you mean 'cosine'? Known: 'cosine'.
             kind: What is registered, in words, for error messages.
         """
         self._kind = kind
-        self._entries: dict[K, V] = {}
+        self._entries: dict[K, V | _Later] = {}
 
     def register(self, key: K) -> Callable[[W], W]:
         """Returns a decorator that registers what it decorates under `key`.
@@ -47,12 +48,20 @@ Did you mean 'cosine'? Known: 'cosine'.
             if key in self._entries:
                 raise errors.RegistryError(
                     f"The {self._kind} {_show(key)} is registered already, as "
-                    f"{self._entries[key]!r}; it can't be registered again, as {value!r}."
+                    f"{self.lookup(key)!r}; it can't be registered again, as {value!r}."
                 )
             self._entries[key] = value  # type: ignore[assignment]  # a decorator keeps the exact type
             return value
 
         return decorate
+
+    def register_later(self, key: K, load: Callable[[], V]) -> None:
+        """Registers, under `key`, what a function returns when it is first looked up.
+
+        Raises:
+            RegistryError: If the key is taken.
+        """
+        self.register(key)(_Later(load))
 
     def lookup(self, key: K, *, advice: str = "") -> V:
         """Returns what is registered under `key`.
@@ -65,7 +74,10 @@ Did you mean 'cosine'? Known: 'cosine'.
             RegistryError: If nothing is; the message names the nearest and all known keys.
         """
         if key in self._entries:
-            return self._entries[key]
+            found = self._entries[key]
+            if isinstance(found, _Later):
+                found = self._entries[key] = found.load()
+            return found
         known = sorted(_show(name) for name in self._entries)
         hint = ""
         if isinstance(key, str):
@@ -95,6 +107,13 @@ Did you mean 'cosine'? Known: 'cosine'.
             yield
         finally:
             self._entries = former
+
+
+@dataclasses.dataclass(frozen=True)
+class _Later:
+    """What is loaded when it is looked up."""
+
+    load: Callable[[], Any]
 
 
 def _show(key: object) -> str:

@@ -1,5 +1,6 @@
 """Settings of all tests."""
 
+import collections
 import fcntl
 import gc
 import hashlib
@@ -8,6 +9,7 @@ import json
 import logging
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -17,21 +19,100 @@ import types
 
 import pytest
 
+from quintain.process import start_up
+
 _PROGRAMS = pathlib.Path(__file__).parent / "programs"
+_MANY_FILES = 20  # Where it is worth saying which of them took longest.
 
 
 def pytest_addoption(parser):
     """Adds what only somebody in doubt wants to wait for."""
     parser.addoption(
-        "--long", action="store_true", help="kill and damage runs as often as a release asks for"
+        "--long",
+        action="store_true",
+        help="run tests that are marked `long`, too, and kill and damage runs as often as a"
+        " release asks for",
     )
+
+
+class _Summary:
+    """Long tests of a run, and the time that each file took, on one process or several."""
+
+    def __init__(self):
+        self._long = collections.defaultdict(list)
+        self._is_found = collections.Counter()
+        self._num_left_out = 0
+        self._file_secs = collections.Counter()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, config, items):
+        """Leaves out long tests, unless the command line names them."""
+        self._find_long(items)
+        is_named = any("::" in name for name in config.args)
+        missing = [key for key, is_found in self._is_found.items() if not is_found]
+        if missing and not is_named:
+            raise pytest.UsageError(f"No test has the parameter that `long` excepts: {missing}")
+        if config.option.long or is_named or re.search(r"\blong\b", config.option.markexpr):
+            return
+        left_out = [item for item in items if item.get_closest_marker("long")]
+        items[:] = [item for item in items if not item.get_closest_marker("long")]
+        config.hook.pytest_deselected(items=left_out)
+        self._num_left_out = len(left_out)
+        if hasattr(config, "workeroutput"):
+            config.workeroutput["num_left_out"] = len(left_out)
+
+    def _find_long(self, items):
+        """Notes long tests; those with a parameter that their mark names are long no more."""
+        for item in items:
+            mark = item.get_closest_marker("long")
+            if mark is None:
+                if "is_long" in item.fixturenames:
+                    self._long["As often as a release asks for, and less in each run"].append(item)
+                continue
+            name = item.callspec.id if hasattr(item, "callspec") else ""
+            parts = {name, *name.split("-")}
+            for kept in mark.kwargs.get("but", ()):
+                self._is_found[item.path, item.originalname, kept] |= kept in parts
+            if parts.isdisjoint(mark.kwargs.get("but", ())):
+                self._long[mark.args[0]].append(item)
+            else:
+                item.own_markers.remove(mark)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node):
+        """Takes the number of a process that runs tests for this one."""
+        self._num_left_out = getattr(node, "workeroutput", {}).get("num_left_out", 0)
+
+    def pytest_runtest_logreport(self, report):
+        """Adds what a test, its setup or teardown took."""
+        self._file_secs[report.nodeid.partition("::")[0]] += report.duration
+
+    def pytest_terminal_summary(self, terminalreporter, config):
+        """Says where the time went, and what of the tests is long and why."""
+        if len(self._file_secs) >= _MANY_FILES:
+            terminalreporter.section("slowest files")
+            for path, secs in self._file_secs.most_common(5):
+                terminalreporter.line(f"{secs:7.1f}s {path}")
+        if config.option.long and config.option.collectonly:
+            terminalreporter.section("long tests")
+            for reason, items in sorted(self._long.items()):
+                terminalreporter.line(f"{reason}:")
+                for name in dict.fromkeys(item.nodeid.partition("[")[0] for item in items):
+                    count = sum(item.nodeid.partition("[")[0] == name for item in items)
+                    terminalreporter.line(f"  {name}{f' ({count} tests)' if count > 1 else ''}")
+        if self._num_left_out:
+            terminalreporter.line(
+                f"{self._num_left_out} long tests left out: `scripts/test_all` lists and runs them."
+            )
 
 
 def pytest_configure(config):
     """Gives tests a home directory, and the signals that `&` in a script and `nohup` take away."""
+    config.pluginmanager.register(_Summary())
     # Python's own limits would have it look through TensorFlow, this package and thousands of tests
     # again and again, which takes a third of the time to collect these.
     gc.set_threshold(20_000, 20, 10)
+    start_up.prepare()
     home = tempfile.TemporaryDirectory(prefix="quintain-home-")
     config.add_cleanup(home.cleanup)
     # Trainings note their directories there.
@@ -166,7 +247,7 @@ def postgres_url(postgres_server, _postgres_database):
 
 @pytest.fixture
 def is_long(request):
-    """Whether the tests that kill runs at random do it as often as a release asks for."""
+    """Whether tests that kill runs at random do it as often as a release asks for."""
     return request.config.getoption("--long")
 
 
@@ -194,15 +275,6 @@ def pytest_runtest_protocol(item):
         if item.get_closest_marker("slow") is None:
             patch.setattr(subprocess.Popen, "__init__", refuse)
         return (yield)
-
-
-def pytest_ignore_collect(collection_path, config):
-    """Leaves out modules that tests import or start: to look for doctests would import them."""
-    del config
-    is_module = collection_path.suffix == ".py"
-    if is_module and not collection_path.name.startswith(("test_", "conftest")):
-        return True
-    return None
 
 
 @pytest.fixture(autouse=True)

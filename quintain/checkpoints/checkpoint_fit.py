@@ -360,7 +360,7 @@ def _shape(owner: Any, value: Any) -> tuple[int, ...]:
 
 
 def is_variable(key: str) -> bool:
-    """Whether a key of a file is that of a variable, not of a state or of the object graph."""
+    """True if a key of a file is that of a variable, not of a state or of the object graph."""
     return key != saved_graph.OBJECT_GRAPH and not key.endswith(_OPTIONAL_SUFFIX)
 
 

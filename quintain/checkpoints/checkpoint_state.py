@@ -120,24 +120,27 @@ def seed_generators(model: keras.Model) -> list[keras.random.SeedGenerator]:
     return list(found.values())
 
 
-def variables_state(variables: Callable[[], list[Any]]) -> ArrayState:
-    """Returns a state that saves and restores the values of a list of variables.
+class VariablesState(ArrayState):
+    """Values of variables that have no place of their own in a checkpoint."""
 
-    Args:
-        variables: Returns the variables, always in the same order.
-    """
+    def __init__(self, list_variables: Callable[[], list[Any]]) -> None:
+        """Stores how to find the variables.
 
-    def read() -> dict[str, np.ndarray]:
-        parts = local_parts(variables())
+        Args:
+            list_variables: Returns the variables, always in the same order.
+        """
+        self.list_variables = list_variables
+        super().__init__(self._read_values, self._write_values)
+
+    def _read_values(self) -> dict[str, np.ndarray]:
+        parts = local_parts(self.list_variables())
         return {f"{index}": part.numpy() for index, part in enumerate(parts)}
 
-    def write(arrays: Mapping[str, np.ndarray]) -> None:
-        current = local_parts(variables())
+    def _write_values(self, arrays: Mapping[str, np.ndarray]) -> None:
+        current = local_parts(self.list_variables())
         if len(current) == len(arrays):
             for index, variable in enumerate(current):
                 variable.assign(arrays[f"{index}"])
-
-    return ArrayState(read, write)
 
 
 def local_parts(variables: Sequence[Any]) -> list[tf.Variable]:
@@ -212,7 +215,7 @@ def _global_variables() -> dict[str, tf.Variable]:
 
 
 class DataPosition(tf.train.experimental.PythonState):
-    """Where training stands in its data.
+    """Position of training in its data.
 
     A tf.data iterator gives its own state: shuffle buffers, bucket contents, file offsets and
     random seeds. Where TensorFlow can't save it, or would restore it wrongly
@@ -282,7 +285,7 @@ class DataPosition(tf.train.experimental.PythonState):
             self._skip(self._restart(), header["batches"])
 
     def _starts_anew(self, header: Mapping[str, Any]) -> bool:
-        """Whether the saved place means nothing here, because a service gives or gave the data."""
+        """True if the saved place means nothing here, because a service gives or gave the data."""
         if not (self._is_external or header.get("is_external", False)):
             return False
         if header["batches"]:

@@ -18,7 +18,7 @@ from tensorflow.python.checkpoint import functional_saver
 
 from quintain import errors
 from quintain.checkpoints import checkpoint_fit, saved_graph
-from quintain.files import durable_files, file_io, file_paths, literal_paths, whole_files
+from quintain.files import disk_errors, file_io, file_paths, literal_paths, whole_files
 from quintain.orbit import background_checkpointer, checkpoint_watch
 
 _STATE_FILE: Final = "checkpoint"
@@ -344,10 +344,10 @@ def find_damage(path: str) -> str | None:
         for name in reader.get_variable_to_shape_map():
             reader.get_tensor(name)
     except (tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:
-        if durable_files.says_nothing(error):
+        if disk_errors.says_nothing(error):
             raise errors.CheckpointError(
                 f"The checkpoint {path!r} can't be read, though it may be whole: "
-                f"{durable_files.explain(error)} If that can't be mended, move its files away; the "
+                f"{disk_errors.explain(error)} If that can't be mended, move its files away; the "
                 "one before is used then."
             ) from error
         return saved_graph.describe_error(error)

@@ -105,21 +105,21 @@ class PerWorkerState(checkpoint_state.NamedState):
             warns: Whether to say so then, which one of a training's states does for all.
         """
         self._strategy = strategy
-        self._state = state
+        self.state = state
         self._warns = warns
         self._restore_foreign = restore_foreign or state.deserialize
 
     @override
     def list_names(self) -> list[str]:
         """Returns the names of what this worker's state holds."""
-        if isinstance(self._state, checkpoint_state.NamedState):
-            return self._state.list_names()
+        if isinstance(self.state, checkpoint_state.NamedState):
+            return self.state.list_names()
         return []
 
     @override
     def serialize(self) -> bytes:
         """Returns the states of all workers; the bare state if there is only one."""
-        parts = cluster.gather(self._strategy, self._state.serialize())
+        parts = cluster.gather(self._strategy, self.state.serialize())
         if len(parts) == 1:
             return parts[0]
         return _MAGIC + json.dumps([len(part) for part in parts]).encode() + b"\n" + b"".join(parts)
@@ -129,7 +129,7 @@ class PerWorkerState(checkpoint_state.NamedState):
         """Restores this worker's own state."""
         parts = _split(string_value)
         if len(parts) == cluster.num_workers(self._strategy):
-            self._state.deserialize(parts[cluster.worker_index(self._strategy)])
+            self.state.deserialize(parts[cluster.worker_index(self._strategy)])
             return
         if self._warns:
             logger.warning(

@@ -37,7 +37,7 @@ class EvaluationLog:
         self._memory: dict[int, dict[str, Any]] = {}
 
     def has(self, step: int) -> bool:
-        """Whether the evaluation at `step` is on record."""
+        """True if the evaluation at `step` is on record."""
         return step in self._read()
 
     def get(self, step: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a run remembers of its recoveries: in its checkpoints, and in a file beside them."""
+"""State of a run's recoveries, kept in its checkpoints and in a file beside them."""
 
 import dataclasses
 import json

@@ -19,7 +19,6 @@ from typing import Any, Final
 
 from quintain import errors
 from quintain.files import file_io, file_paths, whole_files
-from quintain.records import process_identity
 
 FILE_NAME: Final = "run.lock"
 _SHOWN_CHARACTERS: Final = 200
@@ -102,7 +101,7 @@ def _lock(descriptor: int, model_dir: str) -> None:
 
 
 def _is_at(descriptor: int, path: str) -> bool:
-    """Whether an open file is still the one at a path."""
+    """True if an open file is still the one at a path."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.stat(path))
     except FileNotFoundError:
@@ -129,7 +128,6 @@ def _describe_self() -> dict[str, Any]:
         command = f"{command[:_SHOWN_CHARACTERS]} ..."
     return {
         "pid": os.getpid(),
-        "mark": process_identity.find_mark(os.getpid()),
         "host": socket.gethostname(),
         "since": time.strftime("%Y-%m-%d %H:%M:%S %z"),
         "command": command,

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from quintain.checkpoints import checkpoint_state, task_state
+from quintain.checkpoints import checkpoint_state, cluster_checkpoints, task_state
 
 
 class StateSnapshot:
@@ -15,8 +15,9 @@ class StateSnapshot:
 
     It has what a checkpoint of the run would save: statistics, counters and random generators of
     models and tasks, and the random states of the process. Left out are trainable weights and
-    optimizers, which only training steps change, and metrics, which every loop resets. TensorFlow
-    copies a value only when its variable is next written to, so that frozen weights cost nothing.
+    optimizers, which only training steps change, and metrics but those of the training loop, to
+    which one that was interrupted will add. TensorFlow copies a value only when its variable is
+    next written to, so that frozen weights cost nothing.
     """
 
     def __init__(self, root: Any) -> None:
@@ -64,6 +65,10 @@ def _list_variables(root: Any) -> list[Any]:
             case keras.Variable():
                 if not part.trainable:
                     variables[id(part.value)] = part.value
+            case cluster_checkpoints.PerWorkerState():
+                pending.append(part.state)
+            case checkpoint_state.VariablesState():
+                pending += part.list_variables()
             case task_state.TaskVariables():
                 pending += part.list_held()
             case _:

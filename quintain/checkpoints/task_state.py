@@ -1,4 +1,4 @@
-"""What a task holds that a checkpoint must keep: variables and random states, wherever they are.
+"""Trackable state of a task: its variables and random states, wherever it holds them.
 
 A task may keep a `keras.random.SeedGenerator`, a `tf.random.Generator`, variables, metrics, layers
 or a second model with its optimizer, as attributes, in lists and mappings, and in objects of its

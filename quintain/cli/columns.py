@@ -1,4 +1,4 @@
-"""What lists show of experiments, trials and checkpoints."""
+"""Columns of the lists of experiments, trials and checkpoints."""
 
 import collections
 from collections.abc import Iterable, Mapping, Sequence

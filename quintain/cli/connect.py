@@ -1,4 +1,4 @@
-"""How commands reach the master of the home directory, or its store where none runs."""
+"""Connections of commands: to the home's master, or to its store where none runs."""
 
 import contextlib
 import os

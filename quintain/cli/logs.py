@@ -1,4 +1,4 @@
-"""What the command shows of the package's log."""
+"""Log output of commands."""
 
 import logging
 import sys

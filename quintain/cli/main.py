@@ -17,8 +17,8 @@ from quintain import __version__, errors
 from quintain.cli import standard_streams
 from quintain.cli.lazy_group import LazyGroup
 from quintain.cli.training import local_cluster
-from quintain.files import durable_files
-from quintain.process import frame_memory, process_end, user_errors
+from quintain.files import disk_errors
+from quintain.process import process_end, user_errors
 from quintain.terminal import printable
 
 COMMANDS: Final = {
@@ -141,11 +141,11 @@ def main(args: Sequence[str] | None = None) -> None:
     arguments = list(sys.argv[1:] if args is None else args)
     standard_streams.open_missing()
     standard_streams.watch()
-    code = frame_memory.call_with_room(lambda: run(arguments))
+    code = run(arguments)
     if not standard_streams.flush():
         code = standard_streams.EXIT_BROKEN_PIPE
     elif (unwritten := standard_streams.find_unwritten()) is not None:
-        click.echo(f"Error: {durable_files.explain(unwritten)}", err=True)
+        click.echo(f"Error: {disk_errors.explain(unwritten)}", err=True)
         code = code or EXIT_BAD_INPUT
     if not _LEFT_AS_THEY_ARE.isdisjoint(sys.modules):
         process_end.leave(code)  # Everything is written by now.
@@ -185,7 +185,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _describe_bad_input(error: errors.QuintainError | OSError) -> str:
     """Returns a message, with the line of the user's code where a file could not be opened."""
-    text = durable_files.explain(error) or str(error)
+    text = disk_errors.explain(error) or str(error)
     found = None if isinstance(error, errors.QuintainError) else user_errors.explain(error)
     return f"{text}\n  {found.place}" if found and found.place else text
 
@@ -196,7 +196,7 @@ def _report_failure(error: Exception, arguments: Sequence[str], shows_traceback:
     if type(error).__name__ == "Interrupted":
         click.echo(_describe_interruption(error, arguments), err=True)
         return _SIGNAL_EXITS.get(str(getattr(error, "reason", "")), EXIT_FAILURE)
-    if (text := durable_files.explain(error)) is not None:  # Nor is a full disk unexpected.
+    if (text := disk_errors.explain(error)) is not None:  # Nor is a full disk unexpected.
         if shows_traceback:
             traceback.print_exception(error)
         click.echo(f"Error: {text}", err=True)

@@ -1,5 +1,6 @@
 """Flags that several commands share."""
 
+import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from quintain import errors
-from quintain.process import quiet_tensorflow
+from quintain.process import start_up
 
 if TYPE_CHECKING:
     from quintain.run import experiment_parser
@@ -207,7 +208,8 @@ def build_parse_options(**flags: Any) -> "experiment_parser.ParseConfigOptions":
     from quintain.cli import tensorflow_import
 
     tensorflow_import.import_quietly()
-    with quiet_tensorflow.without_collecting(is_kept="quintain.nlp.experiments" not in sys.modules):
+    is_first = "quintain.nlp.experiments" not in sys.modules
+    with start_up.without_collecting() if is_first else contextlib.nullcontext():
         import quintain.nlp.experiments  # noqa: F401 - registers the experiments of the package
         from quintain.run import experiment_parser
 

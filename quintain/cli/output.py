@@ -1,4 +1,4 @@
-"""How lists and records look: tables for people, JSON and CSV for programs."""
+"""Output formats: tables for people, JSON and CSV for programs."""
 
 import dataclasses
 import io
@@ -47,7 +47,7 @@ class Column(Generic[R]):
 
 @dataclasses.dataclass(frozen=True)
 class Format:
-    """What `--json` and `--csv` ask for."""
+    """Output format, of `--json` and `--csv`."""
 
     as_json: bool = False
     as_csv: bool = False

@@ -18,7 +18,7 @@ import click
 from quintain import errors
 from quintain.client import address
 from quintain.client.home import home as home_lib
-from quintain.files import durable_files
+from quintain.files import atomic_write
 from quintain.records.views import master_status
 
 _DISPLAYS: Final = ("DISPLAY", "WAYLAND_DISPLAY")
@@ -96,5 +96,5 @@ def open_in_browser(home: home_lib.Home, link: master_status.PageLink) -> bool:
         '<!doctype html><meta charset="utf-8"><title>Quintain</title>'
         f'<meta http-equiv="refresh" content="0; url={html.escape(link.url)}">'
     )
-    durable_files.replace(page, text, mode=0o600)
+    atomic_write.write_atomically(page, text, mode=0o600)
     return webbrowser.open(page.as_uri())

@@ -31,7 +31,7 @@ _lost = threading.Event()
 
 @dataclasses.dataclass
 class _Policy:
-    """What happens when nobody reads, or the disk behind a stream takes nothing."""
+    """Handling of a closed pipe or a full disk behind a stream."""
 
     fallback: str | os.PathLike[str] | None = None
     """Where output goes that nobody reads any more; None ends the command."""

@@ -1,10 +1,9 @@
 """Imports TensorFlow with as much of its own log as the command shows."""
 
 import logging
-import os
 import sys
 
-from quintain.process import quiet_tensorflow
+from quintain.process import start_up
 
 
 def import_quietly() -> None:
@@ -12,9 +11,7 @@ def import_quietly() -> None:
     if "tensorflow" in sys.modules:
         return
     is_verbose = logging.getLogger("quintain").isEnabledFor(logging.INFO)
-    if is_verbose:
-        os.environ.setdefault(quiet_tensorflow.LEVEL_VARIABLE, "0")
-    with quiet_tensorflow.without_collecting(is_kept=True):
+    with start_up.quiet_imports(shows_log=is_verbose):
         import keras  # noqa: F401 - imported here because it writes as well
         import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""Where a master is. Commands that do not ask one need not import what asks it."""
+"""Address of a master, without imports of the client."""
 
 import dataclasses
 import ipaddress
@@ -14,7 +14,7 @@ _FINGERPRINT: Final = re.compile(r"(?i:sha-?256(?: fingerprint)?[:=])?((?:[0-9a-
 
 @dataclasses.dataclass(frozen=True)
 class Address:
-    """Where a master is."""
+    """Address of a master."""
 
     url: str
     """Like `unix:/home/me/.quintain/master.sock`, `http://127.0.0.1:8080` or

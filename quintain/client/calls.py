@@ -1,26 +1,38 @@
-"""What users can read of the platform, whoever answers: a master by HTTP, or its store directly."""
+"""Read interface of the platform, for a master over HTTP and for its store alike.
+
+Each is declared once, by a function without a body; see `call_table`.
+"""
+
+# Declarations have no bodies; `call` gives them one.
+# mypy: disable-error-code="empty-body"
+# ruff: noqa: B027
 
 import abc
 import pathlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
+from quintain.client.call_table import call
 from quintain.records.config import provenance
 from quintain.records.rows import checkpoint as checkpoint_lib
 from quintain.records.rows import experiment as experiment_lib
 from quintain.records.rows import log, metric, states
+from quintain.records.rows import node as node_lib
 from quintain.records.rows import trial as trial_lib
 from quintain.records.views import following, importance, master_status, trial_table
+
+_COMMAND_SECS: Final = 600.0
+"""Seconds to wait for a command: one that copies code or deletes checkpoints takes a while."""
 
 
 class Calls(abc.ABC):
     """Reads experiments, trials and checkpoints; raises `NotFoundError` for what is not there."""
 
-    @abc.abstractmethod
+    @call("GET", "/master/status")
     def get_status(self) -> master_status.MasterStatus:
         """Returns what runs where."""
 
-    @abc.abstractmethod
+    @call("GET", "/experiments", state_names="state", labels="label")
     def list_experiments(
         self,
         *,
@@ -36,11 +48,11 @@ class Calls(abc.ABC):
             labels: Only those that have all of these labels.
         """
 
-    @abc.abstractmethod
+    @call("GET", "/experiments/{experiment_id}")
     def get_experiment(self, experiment_id: int) -> experiment_lib.Experiment:
         """Returns an experiment."""
 
-    @abc.abstractmethod
+    @call("GET", "/experiments/{experiment_id}/following")
     def follow(self, experiment_id: int, cursor: str = "") -> following.Following:
         """Returns an experiment, and the trials that have changed since it was asked last.
 
@@ -49,15 +61,15 @@ class Calls(abc.ABC):
             cursor: What the answer before has as its `cursor`; all trials are told if it is empty.
         """
 
-    @abc.abstractmethod
+    @call("GET", "/experiments/{experiment_id}/provenance")
     def get_provenance(self, experiment_id: int) -> provenance.Provenance:
         """Returns where an experiment comes from; `NotFoundError` also where nobody said it."""
 
-    @abc.abstractmethod
+    @call("GET", "/experiments/{experiment_id}/events")
     def list_events(self, experiment_id: int, *, after: int = 0) -> list[dict[str, Any]]:
         """Returns what happened to an experiment, in order."""
 
-    @abc.abstractmethod
+    @call("GET", "/trials", state_names="state")
     def list_trials(
         self,
         experiment_id: int | None = None,
@@ -66,17 +78,17 @@ class Calls(abc.ABC):
     ) -> list[trial_lib.TrialRecord]:
         """Returns trials, of one experiment or of all, by number."""
 
-    @abc.abstractmethod
+    @call("GET", "/experiments/{experiment_id}/trials")
     def select_trials(
         self, experiment_id: int, selection: trial_table.Selection
     ) -> list[trial_lib.TrialRecord]:
         """Returns trials of an experiment that an expression chooses, in some order."""
 
-    @abc.abstractmethod
+    @call("GET", "/experiments/{experiment_id}/table")
     def get_table(self, experiment_id: int) -> trial_table.TrialTable:
         """Returns all trials of an experiment as columns."""
 
-    @abc.abstractmethod
+    @call("GET", "/experiments/{experiment_id}/importance", metric_name="metric")
     def get_importances(
         self,
         experiment_id: int,
@@ -92,11 +104,11 @@ class Calls(abc.ABC):
             evaluator: How it is measured.
         """
 
-    @abc.abstractmethod
+    @call("GET", "/trials/{trial_id}")
     def get_trial(self, trial_id: int) -> trial_lib.TrialRecord:
         """Returns a trial."""
 
-    @abc.abstractmethod
+    @call("GET", "/trials/{trial_id}/metrics")
     def list_metrics(
         self,
         trial_id: int,
@@ -112,7 +124,7 @@ class Calls(abc.ABC):
             after_batches: Only those of more batches.
         """
 
-    @abc.abstractmethod
+    @call("GET", "/trials/{trial_id}/batch_metrics")
     def list_batch_metrics(
         self, trial_id: int, *, after_batches: int = -1
     ) -> list[metric.BatchRow]:
@@ -123,11 +135,11 @@ class Calls(abc.ABC):
             after_batches: Only workloads that ended after more batches are listed.
         """
 
-    @abc.abstractmethod
+    @call("GET", "/trials/{trial_id}/logs")
     def list_logs(self, trial_id: int, which: log.LogFilter = log.ALL) -> list[log.LogRow]:
         """Returns lines that a trial wrote, in order."""
 
-    @abc.abstractmethod
+    @call("GET", "/checkpoints", state_names="state")
     def list_checkpoints(
         self,
         *,
@@ -137,7 +149,7 @@ class Calls(abc.ABC):
     ) -> list[checkpoint_lib.Checkpoint]:
         """Returns checkpoints, in the order they were saved."""
 
-    @abc.abstractmethod
+    @call("GET", "/checkpoints/{uuid}")
     def get_checkpoint(self, uuid: str) -> checkpoint_lib.Checkpoint:
         """Returns a checkpoint by its UUID, or by as much of its beginning as is unique."""
 
@@ -149,6 +161,182 @@ class Calls(abc.ABC):
     def fetch_model_dir(self, experiment_id: int, directory: pathlib.Path) -> list[str]:
         """Copies the code of an experiment into a directory and returns the paths there."""
 
-    @abc.abstractmethod
+    @call("GET", "/checkpoints/orphans")
     def list_orphans(self) -> list[checkpoint_lib.Orphan]:
         """Returns the directories among the checkpoints that the store does not know."""
+
+
+class MasterCalls(Calls):
+    """Also gives commands to a master; raises `StateError` where the state does not allow them."""
+
+    @call("GET", "/master")
+    def get_info(self) -> master_status.MasterInfo:
+        """Returns which master answers."""
+
+    @call("GET", "/master/summary")
+    def get_summary(self) -> master_status.MasterSummary:
+        """Returns the status in numbers, which is quick however many slots there are."""
+
+    @call("POST", "/master/stop", timeout_secs=_COMMAND_SECS)
+    def stop_master(self, *, drain: bool = True) -> master_status.MasterInfo:
+        """Asks the master to stop, at once; with `drain`, once trials have saved themselves."""
+
+    # Experiments.
+
+    @call("POST", "/experiments", timeout_secs=_COMMAND_SECS, origin="provenance")
+    def create_experiment(
+        self,
+        config_text: str,
+        model_dir: pathlib.Path | None,
+        *,
+        upload: str | None = None,
+        source: str = "config",
+        overrides: Sequence[str] = (),
+        parent_id: int | None = None,
+        activate: bool = True,
+        origin: provenance.Provenance | None = None,
+    ) -> experiment_lib.Experiment:
+        """Creates an experiment.
+
+        Args:
+            config_text: The config as YAML.
+            model_dir: The user's code, which is copied; None if it needs none.
+            upload: The code in place of a directory: SHA-256 of the archive that was sent.
+            source: Name of the config for messages.
+            overrides: `path=value` texts that win over the config.
+            parent_id: Experiment it was forked from.
+            activate: Whether it starts at once; paused otherwise.
+            origin: Where it comes from; None if nobody says it.
+
+        Raises:
+            ConfigError: Listing all that is wrong.
+        """
+
+    @call("GET", "/uploads/{name}")
+    def count_upload(self, name: str) -> dict[str, int]:
+        """Returns the bytes that are there of an archive of code, as `received`.
+
+        Args:
+            name: Its SHA-256.
+        """
+
+    # Each of them may be given twice.
+    @call(
+        "POST",
+        "/experiments/{experiment_id}/{command}",
+        timeout_secs=_COMMAND_SECS,
+        is_repeatable=True,
+    )
+    def apply(self, experiment_id: int, command: str) -> experiment_lib.Experiment:
+        """Gives an experiment a command: pause, activate, cancel, kill, archive or unarchive."""
+
+    @call(
+        "DELETE",
+        "/experiments/{experiment_id}",
+        timeout_secs=_COMMAND_SECS,
+        is_repeatable=False,
+    )
+    def delete_experiment(self, experiment_id: int) -> None:
+        """Deletes an experiment that has ended, with its checkpoints."""
+
+    @call(
+        "PATCH",
+        "/experiments/{experiment_id}",
+        body="changes",
+        timeout_secs=_COMMAND_SECS,
+        is_repeatable=True,
+    )
+    def update_experiment(
+        self, experiment_id: int, changes: experiment_lib.Changes
+    ) -> experiment_lib.Experiment:
+        """Changes what may be changed while an experiment runs."""
+
+    @call("POST", "/experiments/{experiment_id}/fork", timeout_secs=_COMMAND_SECS)
+    def fork_experiment(
+        self, experiment_id: int, config_text: str | None, overrides: Sequence[str]
+    ) -> experiment_lib.Experiment:
+        """Creates an experiment from another one's code and config.
+
+        Args:
+            experiment_id: The other one.
+            config_text: The config as YAML; the other one's if None.
+            overrides: `path=value` texts that win over the config.
+        """
+
+    @call("POST", "/experiments/{experiment_id}/continue", timeout_secs=_COMMAND_SECS)
+    def continue_experiment(
+        self, experiment_id: int, overrides: Sequence[str]
+    ) -> experiment_lib.Experiment:
+        """Goes on with an experiment that has ended, with a larger budget for example."""
+
+    # Trials.
+
+    @call("POST", "/trials/{trial_id}/kill", timeout_secs=_COMMAND_SECS, is_repeatable=True)
+    def kill_trial(self, trial_id: int) -> trial_lib.TrialRecord:
+        """Ends a trial at once; its experiment goes on."""
+
+    @call("PATCH", "/trials/{trial_id}", timeout_secs=_COMMAND_SECS, is_repeatable=True)
+    def note_trial(self, trial_id: int, note: str) -> trial_lib.TrialRecord:
+        """Replaces the user's note of a trial."""
+
+    @call("POST", "/trials/{trial_id}/rerun", timeout_secs=_COMMAND_SECS)
+    def rerun_trial(self, trial_id: int) -> experiment_lib.Experiment:
+        """Creates an experiment of one trial with the hyperparameters and seed of another."""
+
+    @call("POST", "/trials/{trial_id}/continue", timeout_secs=_COMMAND_SECS)
+    def continue_trial(self, trial_id: int, overrides: Sequence[str]) -> experiment_lib.Experiment:
+        """Creates an experiment of one trial that begins with the newest checkpoint of another."""
+
+    # Checkpoints.
+
+    @call("DELETE", "/checkpoints/{uuid}", timeout_secs=_COMMAND_SECS)
+    def delete_checkpoint(self, uuid: str) -> checkpoint_lib.Checkpoint:
+        """Deletes the files of a checkpoint that no trial goes on from."""
+
+    @call("POST", "/checkpoints/orphans/{name}/adopt", timeout_secs=_COMMAND_SECS)
+    def adopt_orphan(self, name: str) -> checkpoint_lib.Checkpoint:
+        """Gives an orphan to the experiment that it names.
+
+        Raises:
+            CheckpointError: If it is damaged, or the store does not have what it names.
+        """
+
+    @call("DELETE", "/checkpoints/orphans/{name}", timeout_secs=_COMMAND_SECS)
+    def delete_orphan(self, name: str) -> checkpoint_lib.Orphan:
+        """Deletes an orphan."""
+
+    # Machines.
+
+    @call("GET", "/nodes")
+    def list_nodes(self) -> list[node_lib.NodeStatus]:
+        """Returns the machines."""
+
+    @call("POST", "/nodes/{name}/drain", is_repeatable=True)
+    def drain_node(self, name: str) -> node_lib.NodeStatus:
+        """Lets trials of a machine save themselves and go on elsewhere, and starts none there."""
+
+    @call("POST", "/nodes/{name}/activate", is_repeatable=True)
+    def activate_node(self, name: str) -> node_lib.NodeStatus:
+        """Starts trials on a machine again."""
+
+    # The page.
+
+    @call("POST", "/master/sign-in")
+    def build_link(self, *, stays: bool = False) -> master_status.PageLink:
+        """Returns a link that opens the page in a browser once.
+
+        Args:
+            stays: Whether it is good until it is used; otherwise for ten minutes.
+        """
+
+    @call("POST", "/master/sign-out-all", is_repeatable=True)
+    def sign_out_all(self) -> None:
+        """Signs all browsers out."""
+
+    @call("POST", "/runs/folders", is_repeatable=True)
+    def add_run_dirs(self, paths: Sequence[str]) -> None:
+        """Shows the runs of `quintain train` below further directories, until the master ends.
+
+        Args:
+            paths: Absolute paths.
+        """

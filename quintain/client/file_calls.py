@@ -1,23 +1,30 @@
 """Files that the process of a trial gets from its master, or sends to it."""
 
+# Declarations have no bodies; `call` gives them one.
+# mypy: disable-error-code="empty-body"
+
 import contextlib
 import functools
 import pathlib
 import urllib.parse
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
+
+from typing_extensions import override
 
 from quintain import errors
+from quintain.client import call_table
+from quintain.client.call_table import call
 from quintain.client.http import connection as connection_lib
-from quintain.client.http import transfers
-from quintain.records.rows import codec
+from quintain.client.http import http_calls, transfers
 from quintain.records.views import file_listing
 
-_LONG_SECS = 1800.0
+_FILES: Final = "/trials/{trial_id}/runs/{launch_id}/files"
+_LONG_SECS: Final = 1800.0
 """Time for the master to read a checkpoint again, of a hundred GB, say."""
 
 
-class FileCalls:
+class FileCalls(http_calls.HttpCalls):
     """The calls of one process. All go on where a connection broke.
 
     All raise `GoneError` if this run is not wanted any more, and `MasterUnreachableError` if the
@@ -35,25 +42,50 @@ class FileCalls:
     def __init__(
         self, connected: connection_lib.Connection, *, trial_id: int, launch_id: str
     ) -> None:
-        self._connection = connected
+        super().__init__(connected, trial_id=trial_id, launch_id=launch_id)
         self.is_lost = False
-        self._path = f"/api/v1/trials/{trial_id}/runs/{launch_id}/files"
+        self._path = f"{call_table.PREFIX}/trials/{trial_id}/runs/{launch_id}/files"
 
+    @override
+    def ask(self, call: call_table.Call, arguments: Mapping[str, Any]) -> Any:
+        with self._noting_loss():
+            return super().ask(call, arguments)
+
+    @call("GET", f"{_FILES}/places")
     def find_places(self) -> file_listing.Places:
         """Returns where the master's directories are."""
-        return codec.from_plain(file_listing.Places, self._ask("GET", "/places"))
 
+    @call("GET", f"{_FILES}/code")
     def list_code(self) -> file_listing.Listing:
         """Returns what the code of the trial consists of."""
-        return codec.from_plain(file_listing.Listing, self._ask("GET", "/code"))
 
+    @call("GET", f"{_FILES}/checkpoints/{{uuid}}")
     def list_checkpoint(self, uuid: str) -> file_listing.Listing:
         """Returns the files of the checkpoint that the trial goes on from.
 
         Raises:
             NotFoundError: If it is not there.
         """
-        return codec.from_plain(file_listing.Listing, self._ask("GET", f"/checkpoints/{uuid}"))
+
+    @call("POST", f"{_FILES}/uploads/{{uuid}}", is_repeatable=True)
+    def begin_checkpoint(self, uuid: str, sizes: Mapping[str, int]) -> dict[str, Any]:
+        """Begins to send a checkpoint, or goes on with it, and returns what is there of it.
+
+        Returns:
+            `files`, bytes by path; and `is_complete`, whether the master has made it a checkpoint.
+        """
+
+    @call("POST", f"{_FILES}/uploads/{{uuid}}/commit", timeout_secs=_LONG_SECS, is_repeatable=True)
+    def commit_checkpoint(self, uuid: str) -> None:
+        """Lets the master make a checkpoint of what was sent."""
+
+    @call("DELETE", f"{_FILES}/uploads/{{uuid}}")
+    def discard_checkpoint(self, uuid: str) -> None:
+        """Lets the master forget what was sent of a checkpoint."""
+
+    @call("GET", f"{_FILES}/events")
+    def list_events(self) -> dict[str, int]:
+        """Returns the event files that the master has of the trial, with their sizes."""
 
     def fetch_code(self, name: str, target: pathlib.Path, num_bytes: int) -> None:
         """Fetches a file of the code; see `transfers.fetch_file`."""
@@ -80,21 +112,13 @@ class FileCalls:
             try:
                 if self._send_missing(uuid, directory, sizes):
                     return
-                self._ask("POST", f"/uploads/{uuid}/commit", {}, timeout_secs=_LONG_SECS)
+                self.commit_checkpoint(uuid)
             except errors.StateError as error:
                 # The master was restarted, say, or a file is not what was sent.
                 if isinstance(error, errors.GoneError) or not attempts.pause("the upload", error):
                     raise
             else:
                 return
-
-    def discard_checkpoint(self, uuid: str) -> None:
-        """Lets the master forget what was sent of a checkpoint."""
-        self._ask("DELETE", f"/uploads/{uuid}")
-
-    def list_events(self) -> dict[str, int]:
-        """Returns the event files that the master has of the trial, with their sizes."""
-        return dict(self._ask("GET", "/events"))
 
     def send_events(self, name: str, source: pathlib.Path, offset: int) -> None:
         """Sends an event file from an offset on; the master has what is before."""
@@ -110,15 +134,11 @@ class FileCalls:
     def _send_missing(self, uuid: str, directory: pathlib.Path, sizes: Mapping[str, int]) -> bool:
         """Sends what is missing; returns whether the master has made it a checkpoint before."""
 
-        def begin() -> dict[str, Any]:
-            answer: dict[str, Any] = self._ask("POST", f"/uploads/{uuid}", {"sizes": dict(sizes)})
-            return answer
-
         def ask_offset(name: str) -> int:
-            answer = begin()
+            answer = self.begin_checkpoint(uuid, sizes)
             return sizes[name] if answer["is_complete"] else int(answer["files"].get(name, 0))
 
-        begun = begin()
+        begun = self.begin_checkpoint(uuid, sizes)
         for name, num_bytes in sizes.items():
             if begun["is_complete"]:
                 break
@@ -137,14 +157,6 @@ class FileCalls:
     def _fetch(self, path: str, target: pathlib.Path, num_bytes: int) -> None:
         with self._noting_loss():
             transfers.fetch_file(self._connection, self._path + path, target, num_bytes)
-
-    def _ask(
-        self, method: str, path: str, body: object = None, timeout_secs: float | None = None
-    ) -> Any:
-        with self._noting_loss():
-            return self._connection.request(
-                method, self._path + path, body=body, timeout_secs=timeout_secs, is_repeatable=True
-            )
 
     @contextlib.contextmanager
     def _noting_loss(self) -> Iterator[None]:

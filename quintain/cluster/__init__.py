@@ -1,1 +1,1 @@
-"""Machines beside that of the master: agents that start processes on them, and Ray."""
+"""Machines beside that of the master: agents, and Ray."""

@@ -1,4 +1,4 @@
-"""Config classes as they are written: their fields, and what is wrong with a definition."""
+"""Introspection of config classes: fields, and mistakes in a definition."""
 
 import dataclasses
 import functools

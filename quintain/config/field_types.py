@@ -1,4 +1,4 @@
-"""Checks one value against the annotation of its field.
+"""Validation of one value against the annotation of its field.
 
 Leaves are checked by pydantic, in strict mode: no string becomes a number, no number a string. A
 value that does not fit as it is may still fit as plain data: a list for a tuple, the value of an
@@ -59,7 +59,7 @@ def convert(  # noqa: C901 - one branch for each kind of annotation
 
 @functools.cache
 def _is_built_here(annotation: Any) -> bool:
-    """Whether configs may be inside, or a sequence of no fixed kind."""
+    """Returns True if configs may be inside, or a sequence of no fixed kind."""
     if annotation is Any or typing.get_origin(annotation) is collections.abc.Sequence:
         return True
     return _has_config(annotation) or any(
@@ -177,7 +177,7 @@ def _convert_config(
 
 
 def _are_related(one: type, other: type) -> bool:
-    """Whether two classes of configs have a base that is more than the container of all."""
+    """Returns True if two classes of configs have a base that is more than the container of all."""
     shared = set(one.__mro__) & set(other.__mro__) - {object}
     return any(not base.__module__.startswith(_OWN_PACKAGE) for base in shared)
 

@@ -1,4 +1,4 @@
-"""Lists and dictionaries in configs; those of a locked one refuse to be changed."""
+"""Immutable lists and dictionaries of locked configs."""
 
 from typing import Any, NoReturn
 

@@ -1,4 +1,4 @@
-"""What any file can hold: text, numbers of 64 bits, booleans, None, lists and mappings by names."""
+"""Plain data: text, numbers of 64 bits, booleans, None, lists and mappings by names."""
 
 import enum
 import math

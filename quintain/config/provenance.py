@@ -1,4 +1,4 @@
-"""Which layer set each field of a config, and how two configs differ."""
+"""Provenance of config fields by layer, and differences between configs."""
 
 import dataclasses
 import enum
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """Where a value came from."""
+    """Origin of a value."""
 
     kind: str
     """`factory`, `file`, `override` or `gin`."""
@@ -46,7 +46,6 @@ class Provenance(Mapping[str, Source]):
     """
 
     def __init__(self, default: Source) -> None:
-        """Stores the source of what no layer set."""
         self._default = default
         self._sources: dict[str, Source] = {}
 

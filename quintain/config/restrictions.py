@@ -59,7 +59,7 @@ def find_violations(restrictions: Sequence[str], values: Mapping[str, Any]) -> l
 
 
 class _AbsentError(Exception):
-    """What a restriction is about is part of something that is None."""
+    """A restriction is about a part of something that is None."""
 
 
 def _split_alternatives(text: str) -> list[str]:

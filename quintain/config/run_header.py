@@ -1,4 +1,4 @@
-"""What the `params.yaml` of a run says besides its config."""
+"""Header of a run's `params.yaml`: everything besides the config."""
 
 import dataclasses
 from collections.abc import Mapping

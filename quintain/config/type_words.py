@@ -1,4 +1,4 @@
-"""Annotations in words, for messages about values that do not fit them."""
+"""Descriptions of type annotations, for error messages."""
 
 import collections.abc
 import dataclasses

@@ -83,7 +83,7 @@ class ValueTree:
 
     @property
     def is_locked(self) -> bool:
-        """Whether the config is read-only."""
+        """True if the config is read-only."""
         return bool(self._locked)
 
     def _items(self) -> Iterator[tuple[str, Any]]:

@@ -1,4 +1,4 @@
-"""How large and how deep YAML may be, found out before anything is built of it.
+"""Limits on size and depth of YAML, checked before anything is built of it.
 
 Readers of trees call themselves for every level, in C as in Python, so that a text of nothing but
 brackets could end the process; and a few aliases of aliases stand for more values than fit into
@@ -33,7 +33,7 @@ _READERS_LIMIT: Final = "maximum nesting depth"
 
 @dataclasses.dataclass
 class _Size:
-    """How much a value holds, written out."""
+    """Size of a value, with its aliases written out."""
 
     anchor: str | None = None
     values: int = 1

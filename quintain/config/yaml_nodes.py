@@ -1,4 +1,4 @@
-"""YAML as a graph of nodes: where its keys stand, merge keys, and that it is plain data.
+"""Node graph of YAML: lines of keys, merge keys, and the check for plain data.
 
 A mistake is shown with its line and a caret below it.
 """
@@ -194,7 +194,7 @@ def read_int(text: str) -> int:
 
 
 def _is_int64(text: str) -> bool:
-    """Whether an integer fits into 64 bits; Python refuses to read one of 4,300 digits."""
+    """Returns True if an integer fits into 64 bits; Python refuses to read one of 4,300 digits."""
     return len(text.lstrip("+-0")) < _MAX_SHOWN and read_int(text) in _INT64
 
 

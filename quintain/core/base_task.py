@@ -9,7 +9,7 @@ trainer calls it in this order: `create_optimizer`, `build_model`, `build_metric
 import abc
 import functools
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import keras
 import tensorflow as tf
@@ -17,12 +17,10 @@ import tensorflow as tf
 from quintain import errors
 from quintain.checkpoints import checkpoint_fit
 from quintain.core import task_serving
-from quintain.core.privacy import private_training
 from quintain.core.reports.shown_metrics import MetricLabel as MetricLabel
 from quintain.core.steps import model_metrics, task_checks
 from quintain.optimization import (
     gradient_accumulation,
-    loss_scaling,
     optimizer_factory,
 )
 from quintain.optimization.configs.optimization_config import (
@@ -34,6 +32,9 @@ from quintain.settings.config_definitions import (
     RuntimeConfig,
     TaskConfig,  # noqa: F401
 )
+
+if TYPE_CHECKING:
+    from quintain.core.privacy import private_training
 
 
 class Task(task_serving.ServingTask, metaclass=abc.ABCMeta):
@@ -103,12 +104,16 @@ class Task(task_serving.ServingTask, metaclass=abc.ABCMeta):
         if dp_config is None:
             optimizer = factory.build_optimizer(factory.build_learning_rate())
         else:
+            from quintain.core.privacy import private_training  # noqa: PLC0415 - few tasks do
+
             private_training.check_optimizer(optimizer_config, runtime_config)
             optimizer = private_training.build_optimizer(factory, dp_config)
         num_batches = optimizer_config.gradient_accumulation_steps
         if num_batches > 1:
             optimizer = gradient_accumulation.GradientAccumulation(optimizer, num_batches)
         if runtime_config is not None and runtime_config.mixed_precision_dtype == "float16":
+            from quintain.optimization import loss_scaling  # noqa: PLC0415 - few machines do
+
             # Outermost: steps ask `isinstance(optimizer, LossScaleOptimizer)`.
             optimizer = loss_scaling.scale_loss(optimizer, runtime_config.loss_scale)
         return optimizer
@@ -313,11 +318,13 @@ class Task(task_serving.ServingTask, metaclass=abc.ABCMeta):
             self.process_compiled_metrics(compiled, labels, outputs)
 
     @functools.cached_property
-    def _private_step(self) -> private_training.PrivateStep | None:
-        """What replaces the ordinary step, where training is differentially private."""
+    def _private_step(self) -> "private_training.PrivateStep | None":
+        """Differentially private step, in place of the ordinary one."""
         dp_config = getattr(self.task_config, "differential_privacy_config", None)
         if dp_config is None:
             return None
+        from quintain.core.privacy import private_training  # noqa: PLC0415 - few tasks do
+
         return private_training.PrivateStep(
             dp_config,
             lambda labels, outputs, model: self.compute_loss(labels, outputs, model, model.losses),

@@ -8,14 +8,13 @@ or `eval_step`, which call the task once per replica. Everything the loop must n
 import contextlib
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain import errors, orbit
-from quintain.checkpoints import best_checkpoint
+from quintain import errors, lazy_modules, orbit
 from quintain.config import gin_io
 from quintain.core import base_task
 from quintain.core.loop import (
@@ -26,17 +25,20 @@ from quintain.core.loop import (
     trainer_setup,
     trainer_state,
 )
-from quintain.core.privacy import privacy_accounting, privacy_ledger
 from quintain.core.steps import model_metrics, own_code, task_checks
-from quintain.distribute import async_loops, replica_steps, step_kernels, tpu
-from quintain.input.diagnosis import input_watch
+from quintain.distribute import distribution, replica_steps
 from quintain.optimization import optimizer_wrapper
 from quintain.orbit import finite_data
 from quintain.settings import config_definitions as cfg
 
+if TYPE_CHECKING:
+    from quintain.checkpoints import best_checkpoint
+    from quintain.core.privacy import privacy_ledger
+    from quintain.distribute import async_loops
+
 ExperimentConfig = cfg.ExperimentConfig
 TrainerConfig = cfg.TrainerConfig
-get_runtime_options = tpu.run_options
+__getattr__, _ = lazy_modules.attach("quintain", names={"distribute.tpu": ("get_runtime_options",)})
 
 
 @gin_io.configurable
@@ -57,7 +59,7 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
         evaluate: bool = True,
         train_dataset: dataset_distribution.Dataset | None = None,
         validation_dataset: dataset_distribution.Dataset | None = None,
-        checkpoint_exporter: best_checkpoint.CheckpointExporter | None = None,
+        checkpoint_exporter: "best_checkpoint.CheckpointExporter | None" = None,
     ) -> None:
         """Prepares the loops; nothing is computed or read yet.
 
@@ -95,7 +97,7 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
         )
         self._train_loss = keras.metrics.Mean("training_loss", dtype="float32")
         self._train_metrics: list[keras.metrics.Metric] = []
-        self._privacy = privacy_ledger.PrivacyLedger(config, task)
+        self._privacy = _build_ledger(config, task)
         self.init_async()
         self._set_up(train, train_dataset, evaluate, validation_dataset)
 
@@ -162,7 +164,7 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
         return self._evaluation.metrics
 
     @property
-    def checkpoint_exporter(self) -> best_checkpoint.CheckpointExporter | None:
+    def checkpoint_exporter(self) -> "best_checkpoint.CheckpointExporter | None":
         """Exporter of checkpoints by their evaluation, or None."""
         return self._checkpoint_exporter
 
@@ -177,11 +179,7 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
 
     def init_async(self) -> None:
         """Prepares asynchronous training, where the strategy asks for it."""
-        self._async = (
-            async_loops.AsyncTraining(self.strategy, self.global_step)
-            if async_loops.is_asynchronous(self.strategy)
-            else None
-        )
+        self._async = _build_async(self.strategy, self.global_step)
 
     def coordinator_for_async(self) -> tf.distribute.experimental.coordinator.ClusterCoordinator:
         """Returns the coordinator of asynchronous training.
@@ -239,6 +237,8 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
     def _watching_input(self) -> contextlib.AbstractContextManager[Any]:
         if not self._is_train_data_built:
             return contextlib.nullcontext()
+        from quintain.input.diagnosis import input_watch  # noqa: PLC0415 - only runs that train
+
         return input_watch.StallWatch(self.get_probe_dataset, lambda: self._state.step)
 
     def get_probe_dataset(self) -> tf.data.Dataset:
@@ -284,7 +284,7 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
     def traced_train_step(self) -> Callable[[Any], Any]:
         parts = self._task, self._model, self._train_metrics
         callers = [self, *optimizer_wrapper.list_nested(self._optimizer)]
-        callers += [self._task] if self._privacy.is_private else []  # XLA compiles its methods.
+        callers += [] if self._privacy is None else [self._task]  # XLA compiles its methods.
         return own_code.without_autograph(self.train_step, *parts, callers)
 
     @override
@@ -302,11 +302,12 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
         """Runs the task's `train_step` on every replica."""
         runtime = self._config.runtime
         task_train_step = self._task.train_step
-        if not self._privacy.is_private:
-            task_train_step = step_kernels.compile_train_step(task_train_step, runtime)
+        privacy = self._privacy
+        if privacy is None:
+            task_train_step = replica_steps.compile_train_step(task_train_step, runtime)
 
         def step_fn(replica_inputs: Any) -> None:
-            with self._privacy.watching():
+            with contextlib.nullcontext() if privacy is None else privacy.watching():
                 logs = task_train_step(
                     replica_inputs,
                     model=self._model,
@@ -314,9 +315,9 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
                     metrics=self._train_metrics,
                 )
             loss, count = logs[self._task.loss], logs.get(self._task.loss_count, 1.0)
-            async_loops.add_to_mean(self._train_loss, loss, count)
-            real_inputs = self._privacy.take_real(replica_inputs)
-            self._state.count_items(self._task.count_items(real_inputs))
+            replica_steps.add_to_mean(self._train_loss, loss, count)
+            real = replica_inputs if privacy is None else privacy.take_real(replica_inputs)
+            self._state.count_items(self._task.count_items(real))
 
         replica_steps.run(self.strategy, runtime, step_fn, inputs)
         self._state.random_watch.check_traced()
@@ -331,18 +332,15 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
         """
         self.join()
         logs = model_metrics.read(self._list_loop_metrics())
-        return logs | self._state.end_loop() | self._privacy.read_logs(self._state.step)
+        return logs | self._state.end_loop() | self._read_privacy()
+
+    def _read_privacy(self) -> dict[str, float]:
+        return {} if self._privacy is None else self._privacy.read_logs(self._state.step)
 
     def _list_loop_metrics(self) -> list[keras.metrics.Metric]:
         """Returns the metrics that a training loop adds up."""
         compiled = model_metrics.compiled_parts(self._model)
         return [*self._train_metrics, *compiled, self._train_loss]
-
-    @override
-    def evaluate(self, num_steps: tf.Tensor) -> orbit.runner.Output | None:
-        """Evaluates `num_steps` steps, or all of the data for -1."""
-        with self.interrupted_loop_kept():
-            return super().evaluate(num_steps)
 
     def evaluate_one_batch(self) -> orbit.runner.Output:
         """Evaluates the first batch, to see what metrics an evaluation gives; exports nothing."""
@@ -407,8 +405,12 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
         try:
             self.join()
             logs = self._evaluation.collect(aggregated_logs, self.global_step)
-            logs |= self._privacy.read_logs(self._state.step)
+            logs |= self._read_privacy()
             self._state.restore_snapshot()  # Exported is what training goes on with.
+            if self._checkpoint_exporter is None:
+                return logs
+            from quintain.checkpoints import best_checkpoint  # noqa: PLC0415 - few runs export one
+
             return logs | best_checkpoint.export_best(
                 self._checkpoint_exporter,
                 self._checkpoint,
@@ -420,8 +422,8 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
             self._state.end_evaluation()
 
     def _prepare_training(self, dataset: dataset_distribution.Dataset | None) -> None:
-        obstacle = "training is differentially private" if self._privacy.is_private else None
-        step_kernels.check(self._config.runtime, obstacle)
+        obstacle = None if self._privacy is None else "training is differentially private"
+        replica_steps.check_kernels(self._config.runtime, obstacle)
         self._build_from_batch(self._config.task.train_data, dataset)
         self._train_metrics = task_checks.build_metrics(self._task, self._model, training=True)
         self._is_train_data_built = dataset is None
@@ -429,7 +431,8 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
             dataset = self._build_dataset(self._config.task.train_data)
         elif self._async is not None and isinstance(dataset, tf.data.Dataset):
             dataset = self.distribute_dataset(dataset)
-        self._privacy.log_start(dataset)
+        if self._privacy is not None:
+            self._privacy.log_start(dataset)
         options = trainer_setup.train_options(self._config.trainer, self._config.runtime)
         orbit.StandardTrainer.__init__(self, dataset, options)
 
@@ -457,7 +460,8 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
         self, params: cfg.DataConfig, *, is_evaluation: bool = False
     ) -> dataset_distribution.Dataset:
         """Builds the task's dataset, with the run's seed where the data has none of its own."""
-        params = privacy_accounting.with_sampling(params, self._config)
+        if self._privacy is not None:
+            params = self._privacy.with_sampling(params)
         build = dataset_distribution.create_task_builder(
             self.strategy, self._task, params, self._config.runtime
         )
@@ -498,3 +502,25 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
             self._train_dataset = self._build_dataset(self._config.task.train_data)
         self.train_iterator = None
         return self.ensure_train_iterator()
+
+
+def _build_ledger(
+    config: ExperimentConfig, task: base_task.Task
+) -> "privacy_ledger.PrivacyLedger | None":
+    """Builds the ledger, if training is differentially private."""
+    if cfg.find_privacy(config) is None:
+        return None
+    from quintain.core.privacy import privacy_ledger  # noqa: PLC0415 - few trainings have one
+
+    return privacy_ledger.PrivacyLedger(config, task)
+
+
+def _build_async(
+    strategy: tf.distribute.Strategy, global_step: tf.Variable
+) -> "async_loops.AsyncTraining | None":
+    """Builds the coordinator's side, if training is asynchronous."""
+    if not distribution.is_asynchronous(strategy):
+        return None
+    from quintain.distribute import async_loops  # noqa: PLC0415 - few trainings are
+
+    return async_loops.AsyncTraining(strategy, global_step)

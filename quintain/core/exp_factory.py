@@ -94,7 +94,7 @@ def find_name(params: cfg.ExperimentConfig) -> tuple[str, str] | None:
 
 
 def _can_become(base: cfg.ExperimentConfig, params: cfg.ExperimentConfig) -> bool:
-    """Whether a config has the same fields as another one, so that a file can make it equal."""
+    """True if a config has the same fields as another one, so that a file can make it equal."""
     values = params.as_dict()
     try:
         base.override(values)

@@ -1,4 +1,4 @@
-"""Which `Task` class belongs to which `TaskConfig` class."""
+"""Registry of `Task` classes by `TaskConfig` class."""
 
 from collections.abc import Callable
 from typing import Any, Final, TypeVar

@@ -1,11 +1,15 @@
-"""What a task says of its trained model: how it serves, and what else it is good for."""
+"""Serving interface of a task: signatures and uses of its trained model."""
+
+from typing import TYPE_CHECKING
 
 import keras
 import tensorflow as tf
 
-from quintain.core import export_base, model_export
 from quintain.modeling import keras_names
 from quintain.settings import config_definitions as cfg
+
+if TYPE_CHECKING:
+    from quintain.core import export_base
 
 keras_names.complete()  # Tasks of users name the losses of `tf.keras`.
 
@@ -46,7 +50,7 @@ class ServingTask(tf.Module):
         del model_dir
         return params
 
-    def build_export_module(self, model: keras.Model) -> export_base.ExportModule:
+    def build_export_module(self, model: keras.Model) -> "export_base.ExportModule":
         """Says how a trained model serves: the functions whose signatures an export has.
 
         `quintain export`, `predict` and `serve-model` ask for it. The default serves a model that
@@ -62,4 +66,6 @@ class ServingTask(tf.Module):
         Raises:
             ConfigError: If no signature can be found.
         """
+        from quintain.core import model_export  # noqa: PLC0415 - only exports do
+
         return model_export.derive_from_data(self, model)

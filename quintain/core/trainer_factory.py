@@ -2,16 +2,18 @@
 
 import inspect
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import keras
 
 from quintain import errors
-from quintain.checkpoints import best_checkpoint
 from quintain.config import gin_io
 from quintain.core import base_task, base_trainer
-from quintain.core.privacy import privacy_accounting
 from quintain.core.steps import task_checks
 from quintain.settings import config_definitions as cfg
+
+if TYPE_CHECKING:
+    from quintain.checkpoints import best_checkpoint
 
 
 @gin_io.configurable
@@ -20,7 +22,7 @@ def create_trainer(
     task: base_task.Task,
     train: bool,
     evaluate: bool,
-    checkpoint_exporter: best_checkpoint.CheckpointExporter | None = None,
+    checkpoint_exporter: "best_checkpoint.CheckpointExporter | None" = None,
     trainer_cls: Callable[..., base_trainer.Trainer] = base_trainer.Trainer,
 ) -> base_trainer.Trainer:
     """Creates model, optimizer and trainer, in the scope of the strategy.
@@ -55,7 +57,11 @@ def create_optimizer(
         ConfigError: If the task's own `create_optimizer` takes no `dp_config` but one is set.
     """
     config = params.trainer.optimizer_config
-    dp_config = privacy_accounting.resolve(params, task)
+    dp_config = cfg.find_privacy(params)
+    if dp_config is not None:
+        from quintain.core.privacy import privacy_accounting  # noqa: PLC0415 - few trainings do
+
+        dp_config = privacy_accounting.resolve(params, task)
     if "dp_config" in inspect.signature(task.create_optimizer).parameters:
         return task.create_optimizer(config, params.runtime, dp_config=dp_config)
     if dp_config is not None:

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from quintain import errors
-from quintain.process import user_errors
 
 MAIN: Final = "__main__"
 
@@ -90,6 +89,8 @@ def _import(name: str, directory: str | None) -> None:
         with _noting(name):
             importlib.import_module(name)
     except ImportError as error:
+        from quintain.process import user_errors  # noqa: PLC0415 - only errors do
+
         place = user_errors.explain(error).place
         where = f"\n  {place}" if place else ""
         is_lost = isinstance(error, ModuleNotFoundError) and error.name == name

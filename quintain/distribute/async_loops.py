@@ -12,7 +12,6 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-import keras
 import tensorflow as tf
 
 from quintain import errors
@@ -33,40 +32,6 @@ _LOST_SERVER_ERRORS: Final = (
 _WARN_OF_EXTERNAL_STATE: Final = 0
 
 logger = logging.getLogger(__name__)
-
-
-def is_asynchronous(strategy: tf.distribute.Strategy) -> bool:
-    """Whether workers train without waiting for each other."""
-    return isinstance(strategy, tf.distribute.ParameterServerStrategy)
-
-
-def check_is_synchronous(strategy: tf.distribute.Strategy, what: str) -> None:
-    """Refuses a strategy under which workers do not wait for each other.
-
-    Args:
-        strategy: The strategy.
-        what: What can't be done under it.
-
-    Raises:
-        ConfigError: If the strategy is asynchronous.
-    """
-    if is_asynchronous(strategy):
-        raise errors.ConfigError(
-            f"runtime.distribution_strategy: got 'parameter_server', under which {what} is not "
-            "possible, because its workers do not agree on the step. Use 'mirrored' or "
-            "'multi_worker_mirrored'."
-        )
-
-
-def add_to_mean(metric: keras.metrics.Mean, value: tf.Tensor, count: Any = 1.0) -> None:
-    """Adds a value, as often as it counts, to a mean that several workers may add to at once.
-
-    `Mean.update_state` reads, adds and writes, so that the value of another worker can get lost
-    in between; here each addition is one operation of the parameter server.
-    """
-    count = tf.cast(count, metric.count.dtype)
-    metric.total.value.assign_add(tf.cast(value, metric.total.dtype) * count)
-    metric.count.value.assign_add(count)
 
 
 class AsyncTraining:

@@ -1,4 +1,4 @@
-"""Devices and precision: from a `RuntimeConfig` to a strategy and a Keras policy."""
+"""Distribution strategy and precision policy of a `RuntimeConfig`."""
 
 import contextlib
 import json
@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from quintain import errors
-from quintain.distribute import parameter_servers, runtime_environment, tpu
+from quintain.distribute import runtime_environment
 from quintain.orbit import cluster
 from quintain.settings import config_definitions as cfg
 
@@ -34,10 +34,14 @@ def build_strategy(runtime: cfg.RuntimeConfig) -> tf.distribute.Strategy:
     runtime_environment.prepare(runtime)
     match distribution:
         case cfg.Distribution.TPU:
+            from quintain.distribute import tpu  # noqa: PLC0415 - few machines have one
+
             return tpu.build_strategy(runtime)
         case cfg.Distribution.MULTI_WORKER_MIRRORED:
             return _build_multi_worker_mirrored(runtime)
         case cfg.Distribution.PARAMETER_SERVER:
+            from quintain.distribute import parameter_servers  # noqa: PLC0415 - few clusters do
+
             return parameter_servers.build_strategy(runtime)
     _check_gpus(distribution, runtime.num_gpus)
     device = "/cpu:0" if runtime.num_gpus == 0 else "/gpu:0"
@@ -48,6 +52,29 @@ def build_strategy(runtime: cfg.RuntimeConfig) -> tf.distribute.Strategy:
             return tf.distribute.OneDeviceStrategy(device)
         case cfg.Distribution.MIRRORED:
             return _build_mirrored(runtime)
+
+
+def is_asynchronous(strategy: tf.distribute.Strategy) -> bool:
+    """Whether workers train without waiting for each other."""
+    return isinstance(strategy, tf.distribute.ParameterServerStrategy)
+
+
+def check_is_synchronous(strategy: tf.distribute.Strategy, what: str) -> None:
+    """Refuses a strategy under which workers do not wait for each other.
+
+    Args:
+        strategy: The strategy.
+        what: What can't be done under it.
+
+    Raises:
+        ConfigError: If the strategy is asynchronous.
+    """
+    if is_asynchronous(strategy):
+        raise errors.ConfigError(
+            f"runtime.distribution_strategy: got 'parameter_server', under which {what} is not "
+            "possible, because its workers do not agree on the step. Use 'mirrored' or "
+            "'multi_worker_mirrored'."
+        )
 
 
 @contextlib.contextmanager

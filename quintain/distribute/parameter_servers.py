@@ -1,4 +1,4 @@
-"""The cluster of parameter-server training: who coordinates, who serves.
+"""Parameter-server cluster: its coordinator and its servers.
 
 The cluster comes from `TF_CONFIG`: one `chief`, which runs the trainer, and any number of `worker`
 and `ps` processes, which only serve.
@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 def is_server(runtime: cfg.RuntimeConfig) -> bool:
-    """Whether this process only serves others: a `worker` or `ps` of a parameter-server cluster."""
+    """Returns True for a `worker` or `ps` process, which only serves a coordinator."""
     is_asynchronous = runtime.distribution is cfg.Distribution.PARAMETER_SERVER
     return is_asynchronous and _read_task() in ("worker", "ps")
 

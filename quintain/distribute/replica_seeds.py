@@ -1,4 +1,4 @@
-"""Random layers that draw different numbers on each replica.
+"""Seeds of random layers, distinct on each replica.
 
 Keras gives the copies of a layer on all replicas the same seed, so that every replica would drop
 the same units: dropout over a batch split in two would be as weak as over half of it.

@@ -1,4 +1,4 @@
-"""Statistics that every replica gathers from its own batches, such as those of normalisation.
+"""Synchronisation of per-replica statistics, such as those of batch normalisation.
 
 Keras keeps the moving mean and variance of `BatchNormalization` in variables of which each replica
 updates its own copy. A checkpoint holds the first copy alone, while an evaluation would use all of

@@ -1,4 +1,4 @@
-"""How the steps of a task run on one replica: compiled by XLA or not, with which options."""
+"""Compilation of a task's step on a replica: XLA, native kernels, rematerialisation."""
 
 import contextvars
 import functools
@@ -6,10 +6,10 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+import keras
 import tensorflow as tf
 
-from quintain.distribute import tpu
-from quintain.modeling import rematerialization
+from quintain.kernels import selection
 from quintain.settings import config_definitions as cfg
 
 _LOGGER = logging.getLogger(__name__)
@@ -41,8 +41,46 @@ def compile_step(step_fn: Callable[..., Any], runtime: cfg.RuntimeConfig) -> Cal
     return compiled
 
 
+def compile_train_step(
+    step_fn: Callable[..., Any], runtime: cfg.RuntimeConfig
+) -> Callable[..., Any]:
+    """Returns a task's training step as `runtime.enable_xla` and `runtime.kernels` ask."""
+    obstacle = _find_obstacle(runtime)
+
+    def scoped_step_fn(*args: Any, **kwargs: Any) -> Any:
+        with selection.training_scope(runtime.kernel_mode, obstacle):
+            return step_fn(*args, **kwargs)
+
+    return compile_step(scoped_step_fn, runtime)
+
+
+def check_kernels(runtime: cfg.RuntimeConfig, obstacle: str | None = None) -> None:
+    """Loads the kernels that `runtime.kernels` asks for. Call it in the strategy's scope.
+
+    Args:
+        runtime: The machine.
+        obstacle: What else keeps the steps from using native ones.
+
+    Raises:
+        ConfigError: If it asks for native ones where there can't be any.
+    """
+    selection.check(runtime.kernel_mode, obstacle or _find_obstacle(runtime))
+
+
+def _find_obstacle(runtime: cfg.RuntimeConfig) -> str | None:
+    """Returns what of a run's settings keeps its steps from using native kernels."""
+    if runtime.distribution is cfg.Distribution.TPU:
+        return "steps run on TPUs"
+    if runtime.enable_xla:
+        return "runtime.enable_xla: XLA compiles the steps"
+    if runtime.distribution is cfg.Distribution.PARAMETER_SERVER:
+        return "steps run in the processes of other workers"
+    return None
+
+
 def _rematerialize(step_fn: Callable[..., Any]) -> Callable[..., Any]:
     """Returns a step that computes layers again, and that warns if there is none in training."""
+    from quintain.modeling import rematerialization  # noqa: PLC0415 - few runs do
 
     @functools.wraps(step_fn)
     def run_step(*args: Any, **kwargs: Any) -> Any:
@@ -80,8 +118,22 @@ def run(
     Returns:
         The outputs of all replicas, as `strategy.run` returns them.
     """
+    if not isinstance(strategy, tf.distribute.TPUStrategy):
+        return strategy.run(step_fn, args=(inputs,))
+    from quintain.distribute import tpu  # noqa: PLC0415 - few machines have one
 
     def split_step_fn(replica_inputs: Any) -> Any:
         return step_fn(tpu.split_inputs(strategy, runtime, replica_inputs))
 
-    return strategy.run(split_step_fn, args=(inputs,), options=tpu.run_options(runtime))
+    return strategy.run(split_step_fn, args=(inputs,), options=tpu.get_runtime_options(runtime))
+
+
+def add_to_mean(metric: keras.metrics.Mean, value: tf.Tensor, count: Any = 1.0) -> None:
+    """Adds a value, as often as it counts, to a mean that several workers may add to at once.
+
+    `Mean.update_state` reads, adds and writes, so that the value of another worker can get lost
+    in between; here each addition is one operation of the parameter server.
+    """
+    count = tf.cast(count, metric.count.dtype)
+    metric.total.value.assign_add(tf.cast(value, metric.total.dtype) * count)
+    metric.count.value.assign_add(count)

@@ -1,4 +1,4 @@
-"""Settings of a `RuntimeConfig` that belong to the process: set before TensorFlow's devices start.
+"""Process-wide settings of a `RuntimeConfig`, made before TensorFlow's devices start.
 
 TensorFlow reads the environment variables, and splits the CPU into logical devices, when the first
 operation runs. `distribution.build_strategy` comes before that, and calls `prepare`.
@@ -13,6 +13,7 @@ import keras
 import tensorflow as tf
 
 from quintain import errors
+from quintain.process import start_up
 from quintain.settings import config_definitions as cfg
 
 _M_TRIM_THRESHOLD: Final = -1
@@ -32,6 +33,7 @@ def prepare(runtime: cfg.RuntimeConfig) -> None:
     """
     for name, value in environment_variables(runtime).items():
         os.environ[name] = value
+    start_up.turn_onednn_cache_off()
     _keep_freed_memory()
     _split_cpu(runtime.num_virtual_cpus)
     if runtime.deterministic:

@@ -1,4 +1,4 @@
-"""TPUs: connecting to them, and splitting a model over their cores."""
+"""TPU connection, and splitting a model over its cores."""
 
 from typing import Any
 
@@ -62,7 +62,7 @@ def build_strategy(runtime: cfg.RuntimeConfig) -> tf.distribute.Strategy:
     return tf.distribute.TPUStrategy(resolver, experimental_device_assignment=assignment)
 
 
-def run_options(config: cfg.RuntimeConfig) -> tf.distribute.RunOptions:
+def get_runtime_options(config: cfg.RuntimeConfig) -> tf.distribute.RunOptions:
     """Returns how TPUs compile a step. Other devices ignore it."""
     options = {}
     if config.tpu_enable_xla_dynamic_padder is not None:

@@ -17,7 +17,7 @@ _GONE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ESTALE})
 
 
 def is_gone(error: BaseException) -> bool:
-    """Whether an error says that a file is not where it was looked for."""
+    """True if an error says that a file is not where it was looked for."""
     return isinstance(error, OSError) and error.errno in _GONE
 
 

@@ -14,7 +14,7 @@ import os
 from typing import Any
 
 from quintain import errors
-from quintain.files import fetched_files, file_paths, file_systems
+from quintain.files import file_paths, file_systems
 
 
 def open(path: file_paths.Path, mode: str = "r") -> Any:
@@ -53,19 +53,19 @@ def read_text(path: file_paths.Path) -> str:
 
 
 def exists(path: file_paths.Path) -> bool:
-    """Whether there is a file or a directory."""
+    """True if there is a file or a directory."""
     with file_systems.translated(text := os.fspath(path)):
         return file_systems.find(text).exists(text)
 
 
 def isdir(path: file_paths.Path) -> bool:
-    """Whether there is a directory."""
+    """True if there is a directory."""
     with file_systems.translated(text := os.fspath(path)):
         return file_systems.find(text).isdir(text)
 
 
 def isfile(path: file_paths.Path) -> bool:
-    """Whether there is a file that is no directory."""
+    """True if there is a file that is no directory."""
     if file_paths.is_local(path):
         return os.path.isfile(path)
     return exists(path) and not isdir(path)
@@ -176,5 +176,7 @@ def fetch(path: file_paths.Path) -> str:
     text = os.fspath(path)
     if file_systems.is_known_to_tensorflow(text):
         return text
+    from quintain.files import fetched_files  # noqa: PLC0415 - most files are in reach
+
     with file_systems.translated(text):
         return fetched_files.copy(file_systems.find_fsspec(text), text)

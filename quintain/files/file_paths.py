@@ -19,7 +19,7 @@ Path = str | os.PathLike[str]
 
 
 def is_local(path: Path) -> bool:
-    """Whether a path is one of the operating system's, not one such as `gs://...`."""
+    """True if a path is one of the operating system's, not one such as `gs://...`."""
     return not _URL.match(os.fspath(path))
 
 
@@ -35,7 +35,7 @@ def scheme(path: Path) -> str:
 
 
 def is_object(path: Path) -> bool:
-    """Whether a path is that of an object in a store such as `gs://`, and not of a file."""
+    """True if a path is that of an object in a store such as `gs://`, and not of a file."""
     return scheme(path) in _OF_OBJECTS
 
 

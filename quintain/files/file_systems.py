@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from typing_extensions import override
 
-from quintain.files import durable_files, file_paths
+from quintain.files import disk_errors, file_paths
 
 _CODES: Final = {
     "NotFoundError": errno.ENOENT,
@@ -40,7 +40,7 @@ _COMMON_SCHEMES: Final = ("file", "gs", "ram", "memory", "s3", "az", "hdfs", "ht
 
 
 class FileSystem(abc.ABC):
-    """What can be done with files of one kind of path; other errors than `OSError` may come."""
+    """Operations on files of one kind of path; other errors than `OSError` may come."""
 
     @abc.abstractmethod
     def open(self, path: str, mode: str) -> io.BufferedIOBase:
@@ -48,11 +48,11 @@ class FileSystem(abc.ABC):
 
     @abc.abstractmethod
     def exists(self, path: str) -> bool:
-        """Whether there is a file or a directory."""
+        """True if there is a file or a directory."""
 
     @abc.abstractmethod
     def isdir(self, path: str) -> bool:
-        """Whether there is a directory."""
+        """True if there is a directory."""
 
     @abc.abstractmethod
     def listdir(self, path: str) -> list[str]:
@@ -109,7 +109,7 @@ class _Local(FileSystem):
         except ValueError:  # No file has such a name.
             return None
         except OSError as error:
-            if durable_files.says_nothing(error):
+            if disk_errors.says_nothing(error):
                 raise
             return None
 
@@ -165,7 +165,7 @@ class _TensorFlow(FileSystem):
         return bool(self._gfile.isdir(path)) and self.exists(path)
 
     def _is_in_ram(self, path: str) -> bool:
-        """Whether there is more than longer names: `ram://` takes `as` of `assets` for a directory.
+        """True if there is more than longer names: `ram://` takes `as` of `assets` for a directory.
 
         A directory that was not made, but has files, is not listed above it.
         """
@@ -331,7 +331,7 @@ def find(path: str) -> FileSystem:
 
 
 def is_known_to_tensorflow(path: file_paths.Path) -> bool:
-    """Whether TensorFlow itself can read and write there."""
+    """True if TensorFlow itself can read and write there."""
     kind = file_paths.scheme(path)
     return kind in _OWN_SCHEMES or kind in _tensorflow().io.gfile.get_registered_schemes()
 

@@ -49,7 +49,7 @@ def write(path: str, entries: Iterable[Mapping[str, Any]]) -> None:
 
 
 def is_torn(path: str) -> bool:
-    """Whether a file ends with something that is not a whole entry."""
+    """True if a file ends with something that is not a whole entry."""
     if not file_io.exists(path):
         return False
     with file_io.open(path, "rb") as file:

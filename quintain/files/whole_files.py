@@ -1,10 +1,4 @@
-"""Writes the files of a run whole or not at all, wherever its directory is, and reads them.
-
-A run's directory is on a local disk or behind one of TensorFlow's file systems (`gs://...`). On a
-local disk a file is forced to the disk before it gets its name, so that neither a kill nor a power
-cut leaves a part. Elsewhere it is written under another name and renamed. An object store knows no
-renaming, but there an object appears when it is complete; so it is written at once.
-"""
+"""Files of a run, wherever its directory is: written atomically, read, and errors in words."""
 
 import contextlib
 import contextvars
@@ -13,19 +7,18 @@ import fcntl
 import json
 import os
 import re
-import uuid
 from collections.abc import Iterator
 from typing import Any, Final
 
 import tensorflow as tf
 
 from quintain import errors
-from quintain.files import durable_files, file_io, file_paths
+from quintain.files import atomic_write, disk_errors, file_io, file_paths
 
 ERRORS: Final = (tf.errors.OpError, OSError)
 """What reading and writing may raise."""
 
-SCRATCH_SUFFIX: Final = durable_files.SCRATCH_SUFFIX
+SCRATCH_SUFFIX: Final = atomic_write.SCRATCH_SUFFIX
 
 _OPERATION: Final = re.compile(r"^\{\{.*?\}\} | \[Op:.*")
 
@@ -59,29 +52,7 @@ def write(path: str | os.PathLike[str], content: str | bytes, *, has_rivals: boo
             _note(directory)
             file_io.makedirs(directory)
         _note(path)
-        if file_paths.is_local(path) and not has_rivals:
-            durable_files.replace(path, content)
-        elif file_paths.is_object(path):
-            _write_at_once(path, content)
-        else:
-            _write_apart(path, content)
-
-
-def _write_at_once(path: str, content: str | bytes) -> None:
-    with file_io.open(path, "wb") as file:
-        file.write(content.encode() if isinstance(content, str) else content)
-
-
-def _write_apart(path: str, content: str | bytes) -> None:
-    """Writes by a passing file whose name nobody else uses."""
-    scratch = f"{path}.{uuid.uuid4().hex}{SCRATCH_SUFFIX}"
-    try:
-        _write_at_once(scratch, content)
-        publish(scratch, path)
-    except BaseException:
-        if file_io.exists(scratch):
-            file_io.remove(scratch)
-        raise
+        atomic_write.write_atomically(path, content, has_rivals=has_rivals)
 
 
 def append(path: str, line: str) -> None:
@@ -99,16 +70,7 @@ def append(path: str, line: str) -> None:
 def publish(scratch: str, path: str) -> None:
     """Moves a written file to its place, over one that is there; both are in one directory."""
     _note(path)
-    if not file_paths.is_local(path):
-        file_io.rename(scratch, path)
-        return
-    descriptor = os.open(scratch, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    os.replace(scratch, path)
-    durable_files.sync_directory(file_paths.dirname(path))
+    atomic_write.publish(scratch, path)
 
 
 def read_json(path: str) -> Any:
@@ -164,7 +126,7 @@ def describe(error: Exception, path: str = "") -> str:
         error: The error.
         path: The file that is named already, before what is returned.
     """
-    text = durable_files.explain(error) or str(getattr(error, "message", None) or error)
+    text = disk_errors.explain(error) or str(getattr(error, "message", None) or error)
     line = _OPERATION.sub("", text.strip().partition("\n")[0]).removeprefix(f"{path}: ").rstrip(".")
     return f"{line}."
 
@@ -175,7 +137,7 @@ def advise(error: Exception, path: str = "") -> str:
     The command is to be given again only where something can be mended before: else it would fail
     as it did.
     """
-    is_mendable = durable_files.is_mendable(error)
+    is_mendable = disk_errors.is_mendable(error)
     return describe(error, path) + (" Then run the command again." if is_mendable else "")
 
 

@@ -1,4 +1,4 @@
-"""Which function reads which type of file."""
+"""Dataset functions by file type."""
 
 import functools
 from collections.abc import Callable

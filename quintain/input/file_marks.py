@@ -1,4 +1,4 @@
-"""By what the files of training data are known again when a run goes on.
+"""Fingerprints of training files, compared on resume.
 
 A file may be cut, replaced or added to between two starts. What was read of it before is then not
 what a checkpoint's position in the data means, and the run says so.

@@ -17,7 +17,6 @@ from quintain import errors
 from quintain.files import file_io, file_paths, file_systems, literal_paths
 from quintain.input import file_marks
 from quintain.orbit import iterators
-from quintain.process import user_errors
 from quintain.settings import config_definitions as cfg
 
 DatasetFn = Callable[..., tf.data.Dataset]
@@ -131,7 +130,7 @@ def read_records(path: str | tf.Tensor) -> tf.data.TFRecordDataset:
 
 @dataclasses.dataclass(frozen=True)
 class FileCount:
-    """What is in a TFRecord file."""
+    """Numbers of records of a TFRecord file."""
 
     path: str
     """The file."""
@@ -150,6 +149,8 @@ def count_records(path: str) -> FileCount:
         for count, _ in enumerate(read_records(path), start=1):  # noqa: B007 - the last counts
             pass
     except tf.errors.OpError as error:
+        from quintain.process import user_errors  # noqa: PLC0415 - only errors do
+
         return FileCount(path, count, user_errors.find_cause(error))
     return FileCount(path, count, None)
 

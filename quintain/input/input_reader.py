@@ -320,7 +320,7 @@ class InputReader:
 
     @property
     def _mixes_cached(self) -> bool:
-        """Whether sources are cached one by one: a cached mixture would have lost its weights."""
+        """True if sources are cached one by one: a cached mixture would have lost its weights."""
         is_mixture = input_sources.is_mixture(self._sources)
         return is_mixture and self._params.cache and self._is_training
 

@@ -130,7 +130,7 @@ def _with_split(source: Source, split: str) -> Source:
 
 
 def is_mixture(sources: Sequence[Source]) -> bool:
-    """Whether the sources are to be mixed by weight."""
+    """True if the sources are to be mixed by weight."""
     return any(source.weight is not None for source in sources)
 
 

@@ -1,4 +1,4 @@
-"""Kernels of our own for what TensorFlow does in many passes over memory.
+"""Native kernels for operations that TensorFlow does in many passes over memory.
 
 They are C++, in `csrc`, compiled once for each machine when they are first needed, and used in
 training steps on CPUs where `runtime.kernels` allows it. Everything works without them: each has

@@ -11,7 +11,7 @@ from quintain.kernels import casts, library
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Scalars:
-    """What all variables share in one update; each a `[]` float32."""
+    """Scalars that all variables share in one update; each a `[]` float32."""
 
     rate: tf.Tensor
     """`lr * sqrt(1 - beta_2 ** t) / (1 - beta_1 ** t)`, with `t` the number of the update."""

@@ -1,4 +1,4 @@
-"""Compiles the kernels with the system's C++ compiler."""
+"""Compilation of the kernels with the system's C++ compiler."""
 
 import concurrent.futures
 import hashlib

@@ -1,4 +1,4 @@
-"""Where compiled kernels are kept: below the user's cache directory, one for each way to build.
+"""Cache of compiled kernels below the user's cache directory, keyed by how they are built.
 
 Processes that need the same file wait for the one that builds it; a process that is killed leaves
 nothing that anybody would load.

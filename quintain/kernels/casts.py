@@ -1,4 +1,4 @@
-"""Finds what a tensor of a graph was cast from: read as it is, the cast need not be computed."""
+"""Elimination of casts: finds the tensor of a graph that another one was cast from."""
 
 from collections.abc import Callable
 

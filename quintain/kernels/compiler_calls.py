@@ -1,4 +1,4 @@
-"""Calls of the compiler that can't outlast their time, whatever it starts."""
+"""Compiler processes with a common deadline."""
 
 import contextlib
 import os
@@ -16,7 +16,7 @@ class BuildError(Exception):
 
 
 class CompilerCalls:
-    """Calls that together have a limit; as a context manager it ends those that are under way.
+    """Compiler processes with a common deadline; as a context manager it ends those under way.
 
     Each call leads a group of processes, so that what a wrapper or a driver of the compiler has
     started ends with it.

@@ -11,7 +11,7 @@ from quintain.kernels import library
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Draw:
-    """What one dropout draws in one step; as it is made, nothing is dropped."""
+    """Random draw of one dropout in one step; as it is made, nothing is dropped."""
 
     level_bytes: int = 0
     """Random bytes for each number, 1 or 2, which make a signed level; 0 if nothing is dropped."""

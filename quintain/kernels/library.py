@@ -1,4 +1,4 @@
-"""The compiled kernels, loaded into this process.
+"""Loader of the compiled kernels.
 
 They come with the package, where it was built for this TensorFlow; from the user's cache, where
 they were compiled before; or are compiled now.

@@ -1,10 +1,10 @@
-"""What `runtime.kernels` may be. Nothing here imports TensorFlow."""
+"""Values of `runtime.kernels`. Nothing here imports TensorFlow."""
 
 import enum
 
 
 class KernelMode(enum.StrEnum):
-    """Which kernels training steps use."""
+    """Kernels that training steps use."""
 
     AUTO = "auto"
     """The native ones where they can be built or loaded, else TensorFlow's."""

@@ -1,4 +1,4 @@
-"""Products of matrices in bfloat16, where ours are quicker than TensorFlow's.
+"""Matrix products in bfloat16, where ours are quicker than TensorFlow's.
 
 Those are processors that multiply pairs of bfloat16 numbers, or whole tiles of them (AMX), if the
 compiler and the operating system know of these.

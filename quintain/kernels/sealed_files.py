@@ -1,4 +1,4 @@
-"""Libraries on disk that are loaded only if they are whole and nobody else can have written them.
+"""Sealed libraries: loaded only if whole, and writable by this user alone.
 
 A sealed file ends with a mark and the SHA-256 of what is before it, which loaders of programs
 ignore. It appears in its place at once, so that there is never a part of one.

@@ -1,4 +1,4 @@
-"""Where native kernels are used: in training steps on CPUs that XLA does not compile.
+"""Selection of native kernels: training steps on CPUs that XLA does not compile.
 
 The trainer opens `training_scope` around a step; layers, losses and optimizers ask `is_native`
 while the step is traced. Elsewhere - evaluation, exports, XLA, GPUs - the answer is no, so that
@@ -16,7 +16,6 @@ import tensorflow as tf
 from tensorflow.python.ops import control_flow_util, control_flow_v2_func_graphs
 
 from quintain import errors
-from quintain.kernels import library
 from quintain.kernels.modes import KernelMode
 
 _logger = logging.getLogger(__name__)
@@ -25,7 +24,7 @@ _scope: contextvars.ContextVar["_Scope | None"] = contextvars.ContextVar("scope"
 
 
 class _Scope:
-    """Where native kernels are used: in one graph, or eagerly."""
+    """Scope of native kernels: one graph, or eager execution."""
 
     def __init__(self) -> None:
         self.graph = _find_graph()
@@ -68,19 +67,19 @@ def _say_that_it_is_kept(name: str) -> None:
 @contextlib.contextmanager
 def training_scope(mode: KernelMode, obstacle: str | None = None) -> Iterator[None]:
     """Lets the training step inside use native kernels, if `find_reason` has nothing against it."""
-    with _entering(_Scope() if find_reason(mode, obstacle) is None else None):
+    with _scope_entered(_Scope() if find_reason(mode, obstacle) is None else None):
         yield
 
 
 @contextlib.contextmanager
 def plain_scope() -> Iterator[None]:
     """Keeps native kernels out of what is inside, such as what is differentiated twice."""
-    with _entering(None):
+    with _scope_entered(None):
         yield
 
 
 @contextlib.contextmanager
-def _entering(scope: _Scope | None) -> Iterator[None]:
+def _scope_entered(scope: _Scope | None) -> Iterator[None]:
     token = _scope.set(scope)
     try:
         yield
@@ -102,6 +101,8 @@ def find_reason(mode: KernelMode, obstacle: str | None = None) -> str | None:
     for kind in ("GPU", "TPU"):
         if _trains_on(kind):
             return f"steps run on a {kind}"
+    from quintain.kernels import library  # noqa: PLC0415 - it finds compilers, and compiles
+
     return library.find_reason()
 
 
@@ -119,8 +120,7 @@ def check(mode: KernelMode, obstacle: str | None = None) -> None:
     _found.clear()
     _found.update(_describe(reason))
     if reason is None:
-        loaded = library.load()
-        _logger.info("Native kernels: on (%s, %s).", loaded.instruction_set, loaded.origin)
+        _logger.info("Native kernels: on (%s, %s).", _found["instruction_set"], _found["origin"])
     elif mode is KernelMode.NATIVE:
         raise errors.ConfigError(
             f"runtime.kernels: got 'native', but there can't be native kernels here: {reason}. Set "
@@ -138,6 +138,8 @@ def describe() -> dict[str, str]:
 def _describe(reason: str | None) -> dict[str, str]:
     if reason is not None:
         return {"used": KernelMode.TENSORFLOW.value, "reason": reason}
+    from quintain.kernels import library  # noqa: PLC0415 - as above
+
     loaded = library.load()
     return {
         "used": KernelMode.NATIVE.value,

@@ -1,4 +1,4 @@
-"""The C++ files of the kernels, and how the compiler is called for them."""
+"""C++ sources of the kernels, and their compiler options."""
 
 import dataclasses
 import hashlib

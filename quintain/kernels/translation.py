@@ -31,7 +31,7 @@ _FEWEST_IDS: Final = 128
 
 @dataclasses.dataclass(frozen=True)
 class Matrix:
-    """What multiplies rows, and the bias that is added."""
+    """Weight matrix and bias of a product."""
 
     kernel: np.ndarray
     """`[I, O]` float32, or int8 with `scales`. I is a multiple of 4."""
@@ -186,7 +186,6 @@ class Search:
         min_length: int = 0,
         no_repeat_ngram_size: int = 0,
     ) -> None:
-        """Stores the settings, fields of `decoding.DecodingOptions`."""
         self._model, self._functions = model, model._functions
         self._num_outputs = num_outputs
         ends = np.array(end_ids, np.int32)

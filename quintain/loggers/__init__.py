@@ -1,1 +1,1 @@
-"""Where metrics of trainings and trials are sent besides the run: CSV, MLflow, Weights & Biases."""
+"""Metric loggers of trainings and trials: CSV, MLflow, Weights & Biases."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from quintain.files import csv_files, durable_files, file_io, file_paths
+from quintain.files import atomic_write, csv_files, file_io, file_paths
 from quintain.loggers import metric_logger
 
 
@@ -50,7 +50,7 @@ class CsvLogger(metric_logger.MetricLogger):
         names = list(dict.fromkeys(name for row in rows for name in row))
         csv_files.write(file, names, ([row.get(name) for name in names] for row in rows))
         if file_paths.is_local(path):
-            durable_files.replace(path, file.getvalue())
+            atomic_write.write_atomically(path, file.getvalue())
         else:
             with file_io.open(path, "w") as remote:
                 remote.write(file.getvalue())

@@ -1,4 +1,4 @@
-"""Sends what a run has on record, each row once, and goes on after crashes and outages."""
+"""Replay of a run's record to a logger: each row once, across crashes and outages."""
 
 import dataclasses
 import json
@@ -20,7 +20,7 @@ _LONGEST_PAUSE_SECS: Final = 600.0
 
 @dataclasses.dataclass(frozen=True)
 class Cursor:
-    """How far a run was sent."""
+    """Position of a logger in a run's record."""
 
     run_id: str = ""
     """What the logger recognises the run by."""
@@ -85,12 +85,12 @@ class Follower:
 
     @property
     def cursor(self) -> Cursor:
-        """How far the run was sent."""
+        """Position up to which the run was sent."""
         return self._cursor
 
     @property
     def is_open(self) -> bool:
-        """Whether the logger has begun."""
+        """True once the logger has begun."""
         return self._is_open
 
     def send(self, points: Iterable[metric_logger.Point], *, is_last: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""What a logger of metrics is, and how a config names one."""
+"""Base class of metric loggers, and their construction from a config."""
 
 import abc
 import dataclasses

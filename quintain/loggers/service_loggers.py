@@ -1,4 +1,4 @@
-"""Metrics for services that are spoken to by packages of their own."""
+"""Metric loggers that use a service's own package."""
 
 import abc
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Metrics as files of events, as TensorBoard reads them, without TensorFlow."""
+"""Metrics as TensorBoard event files, written without TensorFlow."""
 
 import os
 import time

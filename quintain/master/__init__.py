@@ -1,1 +1,1 @@
-"""Decides what runs where, and keeps experiments going."""
+"""Master: decides what runs where, and keeps experiments going."""

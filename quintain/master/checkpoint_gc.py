@@ -1,4 +1,4 @@
-"""Which checkpoints of an experiment are kept, at its end and as it goes.
+"""Garbage collection of checkpoints, at an experiment's end and as it goes.
 
 While an experiment runs, each trial keeps what its end would keep of it; its newest checkpoint,
 from which it goes on and others are cloned; and, as long as it may go on, the one before, in case
@@ -59,7 +59,7 @@ def choose_deleted(
 
 
 def collect_ended(core: core_lib.Core, entry: entries.Entry) -> list[checkpoint.Checkpoint]:
-    """Lets the checkpoints of an ended experiment go that nobody asked to keep; returns them.
+    """Deletes the checkpoints of an ended experiment that nobody asked to keep; returns them.
 
     Args:
         core: The master's state; its lock is held.
@@ -81,7 +81,7 @@ def collect_ended(core: core_lib.Core, entry: entries.Entry) -> list[checkpoint.
 
 
 def collect_running(core: core_lib.Core) -> None:
-    """Lets older checkpoints of trials go that were saved since this was called last.
+    """Deletes older checkpoints of trials that were saved since this was called last.
 
     Args:
         core: The master's state; its lock is held.
@@ -92,7 +92,7 @@ def collect_running(core: core_lib.Core) -> None:
     find_protected = functools.cache(core.find_protected)
     chosen: dict[int, list[checkpoint.Checkpoint]] = {}
     for entry in list(core.entries.values()):
-        with core.containing(entry.id, "while its older checkpoints were chosen"):
+        with core.failures_contained(entry.id, "while its older checkpoints were chosen"):
             chosen[entry.id] = _choose_grown(core, entry, find_protected)
     let_go(core, chosen)
     core.grown.clear()
@@ -101,7 +101,7 @@ def collect_running(core: core_lib.Core) -> None:
 def _choose_grown(
     core: core_lib.Core, entry: entries.Entry, find_protected: Callable[[], set[str]]
 ) -> list[checkpoint.Checkpoint]:
-    """Returns checkpoints to let go of, of the trials of one experiment that saved lately."""
+    """Returns the checkpoints to delete, of the trials of one experiment that saved lately."""
     storage = entry.config.checkpoint_storage
     chosen: list[checkpoint.Checkpoint] = []
     for trial_id in sorted(core.grown & entry.request_ids.keys()):

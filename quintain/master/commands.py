@@ -1,4 +1,4 @@
-"""What users ask of the master."""
+"""Commands of users to the master."""
 
 import dataclasses
 import pathlib
@@ -29,7 +29,7 @@ _COMMANDS: Final = (*states.COMMANDS, *_ARCHIVING)
 
 
 class Commands:
-    """What users ask of experiments. All methods may be called from several threads."""
+    """Commands of users on experiments. All methods may be called from several threads."""
 
     def __init__(
         self,
@@ -37,7 +37,6 @@ class Commands:
         processes: scheduling.Scheduling,
         check_change: new_experiments.ConfigCheck = new_experiments.allow_change,
     ) -> None:
-        """Stores what the parts of the master share, and what judges changes of configs."""
         self._core = core
         self._processes = processes
         self._check = check_change
@@ -166,7 +165,7 @@ class Commands:
                 )
             entry = core.entry(experiment_id)
             entry.machine.check(name)
-            with core.containing(experiment_id, f"when it was asked to {name}"):
+            with core.failures_contained(experiment_id, f"when it was asked to {name}"):
                 core.apply(entry, {"kind": name})
                 if name == "kill":
                     self._kill_runs(experiment_id)

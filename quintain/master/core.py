@@ -1,4 +1,4 @@
-"""What all parts of the master share: the experiments in memory, their processes, and one lock."""
+"""Core of the master: the experiments in memory, their launches, and one lock."""
 
 import collections
 import contextlib
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from quintain import errors
-from quintain.files import durable_files
+from quintain.files import disk_errors
 from quintain.master import entries, faults
 from quintain.master.cleanup import deletions, home_identity
 from quintain.master.machine import active_time
@@ -199,7 +199,7 @@ class Core:
         return effects
 
     @contextlib.contextmanager
-    def containing(self, experiment_id: int, doing: str) -> Iterator[None]:
+    def failures_contained(self, experiment_id: int, doing: str) -> Iterator[None]:
         """Ends an experiment if the block, which handles it, raises; the others go on.
 
         Args:
@@ -323,7 +323,7 @@ class Core:
             if self.deletions.home_id:  # What is mounted there, if anything is, is the home.
                 os.stat(self.home / home_identity.FILE_NAME)
             if self.problem:
-                durable_files.check_disk(self.home)
+                disk_errors.check_disk(self.home)
         except OSError as error:
             place = os.fsdecode(error.filename or self.home)
             lost = failures.explain_disk(error, place)

@@ -1,4 +1,4 @@
-"""What the master holds in memory of an experiment and of a process, and how it becomes records."""
+"""In-memory state of an experiment and of a launch, and its conversion to records."""
 
 import dataclasses
 import heapq
@@ -53,7 +53,7 @@ class LiveRun:
 
     @property
     def is_giving_back(self) -> bool:
-        """Whether its slots will be free before long."""
+        """True if its slots will be free before long."""
         return self.is_preempted or self.record.state is run.RunState.ENDING
 
     is_exit_known: bool = False
@@ -159,7 +159,7 @@ class Entry:
 
     @property
     def needs(self) -> pools.Needs:
-        """What machines and slots must have for its trials."""
+        """Requirements of its trials on machines and slots."""
         return lacks.find_needs(self.config.resources)
 
     def machine_of(self, trial_id: int) -> trial_machine.TrialMachine:
@@ -167,7 +167,7 @@ class Entry:
         return self.machine.trials[self.request_ids[trial_id]]
 
     def may_upload(self, record: run.Run) -> bool:
-        """Whether a start of a trial, by one process, sends its checkpoints to another machine."""
+        """Returns whether a single-process launch of a trial uploads its checkpoints."""
         if record.others:
             return False
         is_remote = self.config.checkpoint_storage.type in checkpoint_storage_config.REMOTE_TYPES

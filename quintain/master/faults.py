@@ -1,4 +1,4 @@
-"""What is said of an exception that nobody expected while one experiment was handled."""
+"""Descriptions of unexpected exceptions in the handling of one experiment."""
 
 import contextlib
 import pathlib
@@ -41,7 +41,7 @@ def find_signature(message: str) -> str:
 
 
 @contextlib.contextmanager
-def explaining_search() -> Iterator[None]:
+def search_errors_explained() -> Iterator[None]:
     """Makes a mistake in the config of what a search raises before its experiment is created.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Recognises lines of logs that come once more.
+"""Deduplication of log lines that a killed master had stored already.
 
 They do after a master was killed that had stored them and could not say so any more.
 """

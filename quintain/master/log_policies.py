@@ -1,4 +1,4 @@
-"""What the log of a trial that fails says about starting it again.
+"""Log policies: reactions to patterns in the log of a trial that fails.
 
 A line of the log is looked at when it comes; what it means counts when the trial fails, for only
 then its log is complete.
@@ -51,7 +51,7 @@ def _end(core: core_lib.Core, entry: entries.Entry) -> None:
             f"log_policies: to search lines for the patterns took more than {MOST_SLOW_SECS:g} s. "
             "Write simpler ones, without long repetitions."
         )
-        with core.containing(entry.id, "when its log policies were too slow"):
+        with core.failures_contained(entry.id, "when its log policies were too slow"):
             core.apply(entry, {"kind": "fatal", "reason": reason})
 
 

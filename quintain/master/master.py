@@ -1,4 +1,4 @@
-"""The master: what experiments do, who holds which slot, and what trial processes are asked.
+"""Master: builds the parts that run experiments, and runs their threads.
 
 The master puts the parts together, and runs the threads: `commands` (what users ask),
 `worker_calls` (what processes ask), `scheduling` (what processes there are) and `recovery` (what a
@@ -238,7 +238,7 @@ class Master:
             logger.exception("What the database does not know could not be looked for.")
 
     def _is_any_ending(self) -> bool:
-        """Whether a slot becomes free at any moment: its next process should not wait."""
+        """Returns whether a slot becomes free at any moment: its next process should not wait."""
         with self._core.condition:
             return bool(self._core.ending)
 
@@ -250,12 +250,12 @@ class Master:
         It does not wait for a transaction that waits for another program: while one does, nothing
         else changes what is in memory.
         """
-        with self._looking() as problem:
+        with self._snapshot_lock() as problem:
             return self._build_status(problem)
 
     def summary(self) -> master_status.MasterSummary:
         """Returns the same in numbers, which takes as long with thousands of slots as with ten."""
-        with self._looking() as problem:
+        with self._snapshot_lock() as problem:
             nodes = self._core.nodes
             return master_status.MasterSummary(
                 num_slots=nodes.num_usable,
@@ -269,7 +269,7 @@ class Master:
             )
 
     @contextlib.contextmanager
-    def _looking(self) -> Iterator[str]:
+    def _snapshot_lock(self) -> Iterator[str]:
         """Holds the lock if that is to be had; gives why no work is handed out."""
         core = self._core
         while not (has_lock := core.condition.acquire(timeout=_STATUS_POLL_SECS)):
@@ -287,7 +287,7 @@ class Master:
         So it takes no more than a twentieth of the time, however many ask.
         """
         if self._recent is None or self._looks.is_due(len(self._core.nodes.slots)):
-            with self._looks.measured():
+            with self._looks.duration_measured():
                 self._recent = self.status()
         return self._recent
 
@@ -306,7 +306,7 @@ class Master:
             limit: Most slots; None for all.
             trial_id: Trial whose slots they are; None for all.
         """
-        with self._looking():
+        with self._snapshot_lock():
             nodes = self._core.nodes
             numbers: Sequence[int] = nodes.list_numbers()
             if trial_id is not None:
@@ -341,13 +341,13 @@ class Master:
     def _describe_all(self, describe: Callable[[int], T]) -> tuple[T, ...]:
         described = []
         for each in sorted(self._core.entries):
-            with self._core.containing(each, "while its forecast was made"):
+            with self._core.failures_contained(each, "while its forecast was made"):
                 described.append(describe(each))
         return tuple(described)
 
     def describe(self, experiment_id: int) -> master_status.ExperimentStatus | None:
         """Returns how far an experiment is, with its trials; None if it has ended."""
-        with self._looking():
+        with self._snapshot_lock():
             if experiment_id not in self._core.entries:
                 return None
             return self._describe(experiment_id)

@@ -1,4 +1,4 @@
-"""Sends metrics of trials to the loggers that their experiments' configs name."""
+"""Sending of trials' metrics to the loggers that their experiments' configs name."""
 
 import functools
 import logging
@@ -51,7 +51,6 @@ class MetricSending:
     """Sends what the store has of trials. One thread at a time may use it."""
 
     def __init__(self, core: core_lib.Core) -> None:
-        """Stores where metrics are read."""
         self._core = core
         self._followers: dict[tuple[int, str], follower.Follower] = {}
         self._waiting: set[int] | None = None

@@ -1,4 +1,4 @@
-"""Makes new experiments: reads their configs, copies the code of their users, and starts them."""
+"""Creation of experiments: reads a config, copies the user's code, and stores both."""
 
 import dataclasses
 import json
@@ -10,7 +10,7 @@ from typing import Any, Final
 from quintain import errors
 from quintain.config import overrides as overrides_lib
 from quintain.config import yaml_io
-from quintain.files import durable_files
+from quintain.files import atomic_write
 from quintain.master import core as core_lib
 from quintain.master import entries, faults, metric_sending
 from quintain.master.machine import active_time, experiment_machine
@@ -109,7 +109,7 @@ def create(
         )
     metric_sending.check(config.loggers)
     storages.build(config.as_dict(), core.home / "checkpoints").check()
-    with faults.explaining_search():
+    with faults.search_errors_explained():
         machine = experiment_machine.ExperimentMachine(config)
     record = experiment.Experiment(
         id=0,
@@ -134,7 +134,7 @@ def create(
             model_files.copy_model_dir(model_dir, code_dir, config.code, has_rules=has_rules)
         if origin is not None:
             text_of_origin = json.dumps(codec.to_plain(origin), indent=1)
-            durable_files.replace(scratch / provenance.FILE_NAME, text_of_origin)
+            atomic_write.write_atomically(scratch / provenance.FILE_NAME, text_of_origin)
         with core.condition:
             start: dict[str, Any] = {
                 "kind": "start",
@@ -154,7 +154,7 @@ def create(
                     session.update_experiment(record)
                     entry = entries.Entry(record, machine, config)
                     for event in map(active_time.stamp, events):
-                        with faults.explaining_search():
+                        with faults.search_errors_explained():
                             effects = machine.apply(event)
                         session.add_event(record.id, event)
                         entries.write_effects(session, entry, effects)

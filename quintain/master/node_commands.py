@@ -1,4 +1,4 @@
-"""What users ask of machines."""
+"""Commands of users on machines."""
 
 from quintain import errors
 from quintain.master import core as core_lib
@@ -9,10 +9,9 @@ _GONE = "It is not there."
 
 
 class NodeCommands:
-    """What users ask of machines. All methods may be called from several threads."""
+    """Commands of users on machines. All methods may be called from several threads."""
 
     def __init__(self, core: core_lib.Core) -> None:
-        """Stores what the parts of the master share."""
         self._core = core
 
     def list_nodes(self) -> list[node_lib.NodeStatus]:

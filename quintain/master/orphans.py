@@ -1,4 +1,4 @@
-"""Directories among the checkpoints that the store does not know, and what can be done with them.
+"""Orphans: directories among the checkpoints that the store does not know.
 
 They are there because a process was killed between saving a checkpoint and reporting it, because an
 older copy of the database was restored, or because somebody put them there. Nothing deletes them

@@ -1,4 +1,4 @@
-"""Takes up where the last master ended: experiments from their events, processes by identity.
+"""Recovery after a restart: experiments from their events, processes by identity.
 
 A process that is still there is taken over, and goes on as if nothing had happened. One that ended
 meanwhile counts as whatever its exit code says. One that vanished without a trace, because the
@@ -52,12 +52,12 @@ def recover(
         core.nodes.restore(known)
         for record in records:
             if not record.state.is_terminal:
-                with core.containing(record.id, "while it was loaded"):
+                with core.failures_contained(record.id, "while it was loaded"):
                     entry = core.entries[record.id] = core.load(record.id)
                     if entry.config.searcher.time_budget is not None:
                         core.apply(entry, {"kind": active_time.TAKEN_UP})
         for each in runs:
-            with core.containing(each.experiment_id, "while its processes were taken over"):
+            with core.failures_contained(each.experiment_id, "while its processes were taken over"):
                 _take_over(core, processes, launcher, each)
         for entry in core.entries.values():
             logger.info(

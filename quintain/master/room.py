@@ -1,4 +1,4 @@
-"""Places for trials, and room for those that may start but find none.
+"""Reservations of slots for trials that may start but find no place.
 
 The policy sees to it that there are slots enough for all that it lets start; but these may be
 scattered over machines where a trial needs several of one, or be held by trials that would do with
@@ -79,17 +79,17 @@ class Room:
         return {slot for each in self._reservations.values() for slot in each.slots}
 
     def is_pausing(self) -> bool:
-        """Whether no room is made now: for many machines that takes a while."""
+        """Returns whether no room is made now: for many machines that takes a while."""
         return not self._making.is_due(len(self._core.nodes.slots))
 
     def is_making(self) -> bool:
-        """Whether trials wait for places, or could not be looked at yet."""
+        """Returns whether trials wait for places, or could not be looked at yet."""
         return bool(self._reservations) or self.is_pausing()
 
     def make(self, entry: entries.Entry, trial_id: int) -> bool:
         """Reserves a place for a trial that finds none; returns whether there will be one."""
         former = self._reservations.pop(trial_id, None)
-        with self._making.measured():
+        with self._making.duration_measured():
             found = self._choose(entry, trial_id)
         if found is None:
             return False
@@ -148,7 +148,7 @@ class Room:
         return sum(len(live.record.slots) for live in moving), slots, moving
 
     def _can_move(self, moving: Sequence[entries.LiveRun], taken: Collection[int]) -> bool:
-        """Whether trials find free slots elsewhere, so that no trial stops for another one."""
+        """Returns whether trials find free slots elsewhere, so that no trial stops for another."""
         wanted: dict[pools.Needs, int] = {}
         for live in moving:
             entry = self._core.entries.get(live.record.experiment_id)

@@ -1,4 +1,4 @@
-"""The part of the master that starts, watches and ends processes."""
+"""Scheduling loop of the master: starts, watches and ends processes."""
 
 import logging
 import time
@@ -51,7 +51,6 @@ class Scheduling:
         address: str,
         launch_key: launch_tokens.LaunchKey,
     ) -> None:
-        """Stores what processes are given: where the master is, and each a token of its own."""
         self._core = core
         self._launcher = launcher
         core.nodes.most_slots = launcher.find_most_slots()
@@ -106,7 +105,7 @@ class Scheduling:
                 self._end_runs()
                 self._finish_experiments()
                 if self._collection.is_due(len(core.runs)):
-                    with self._collection.measured():
+                    with self._collection.duration_measured():
                         checkpoint_gc.collect_running(core)
                 starts = self._starting.choose()
             except errors.StoreError as error:
@@ -166,7 +165,7 @@ class Scheduling:
             self._lines = []
 
     def _is_known(self, trial_id: int) -> bool:
-        """Whether there is such a trial; its experiment may have been deleted meanwhile."""
+        """Returns whether there is such a trial; its experiment may have been deleted meanwhile."""
         if any(trial_id in entry.request_ids for entry in self._core.entries.values()):
             return True
         with self._core.store.reading() as session:
@@ -214,7 +213,7 @@ class Scheduling:
         """Records an exit; the slots are free afterwards whatever that raises."""
         core, trial_id = self._core, live.record.trial_id
         if live.record.experiment_id in core.entries:
-            with core.containing(live.record.experiment_id, f"when trial {trial_id} ended"):
+            with core.failures_contained(live.record.experiment_id, f"when trial {trial_id} ended"):
                 self._record_exit(live, ended)
         if core.runs.get(trial_id) is live:
             core.write(lambda session: forget_run(core, session, live.record))
@@ -260,7 +259,7 @@ class Scheduling:
     def _end_overdue(self) -> None:
         """Ends experiments whose budget of time is used up; their trials save themselves."""
         for entry in list(self._core.entries.values()):
-            with self._core.containing(entry.id, "while its budget of time was looked at"):
+            with self._core.failures_contained(entry.id, "while its budget of time was looked at"):
                 machine = entry.machine
                 is_active = machine.state is states.ExperimentState.ACTIVE
                 if is_active and machine.find_time_left(active_time.now()) <= 0:
@@ -287,7 +286,7 @@ class Scheduling:
                 for live in own:
                     self.kill(live)
                 continue
-            with core.containing(experiment_id, "while its trials were watched"):
+            with core.failures_contained(experiment_id, "while its trials were watched"):
                 entry = core.entry(experiment_id)
                 timeout = entry.config.workload_timeout
                 for live in own:
@@ -312,7 +311,7 @@ class Scheduling:
     def _finish_experiments(self) -> None:
         for experiment_id in list(self._core.entries):
             if experiment_id not in self._core.runs_of:
-                with self._core.containing(experiment_id, "while it was ended"):
+                with self._core.failures_contained(experiment_id, "while it was ended"):
                     self._finish_experiment(experiment_id)
 
     def _finish_experiment(self, experiment_id: int) -> None:

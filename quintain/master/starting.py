@@ -1,4 +1,4 @@
-"""The part of the master that gives slots to trials and starts their processes."""
+"""Start of trials: choice of experiments, placement, and processes."""
 
 import dataclasses
 import functools
@@ -47,17 +47,6 @@ class Starting:
         note_lost: Callable[[entries.LiveRun, int, str], None],
         backfill_secs: float = room.BACKFILL_SECS,
     ) -> None:
-        """Stores what processes are given: where the master is, and each a token of its own.
-
-        Args:
-            core: The master's state.
-            workers: Is told whether trials wait for slots.
-            launcher: Starts processes.
-            address: Where workers reach the master.
-            launch_key: Makes what they authenticate with.
-            note_lost: Is told of processes that could not be started: the start, the rank, why.
-            backfill_secs: How long a trial waits before others use what is reserved for it.
-        """
         self._core = core
         self._workers = workers
         self._launcher = launcher
@@ -167,7 +156,7 @@ class Starting:
         core = self._core
         starts: list[tuple[entries.LiveRun, _Launches]] = []
         blocked: list[int] = []
-        with core.containing(experiment_id, "while its trials were started"):
+        with core.failures_contained(experiment_id, "while its trials were started"):
             entry = core.entry(experiment_id)
             is_plain = entry.config.resources.slots_per_trial <= 1 and entry.needs == pools.Needs()
             for trial_id in entry.next_waiting(count + _MOST_PASSED):
@@ -192,7 +181,7 @@ class Starting:
         """Starts trials on slots that wait for others; returns those that are left of these."""
         core = self._core
         starts: list[tuple[entries.LiveRun, _Launches]] = []
-        with core.containing(experiment_id, "while its trials were started"):
+        with core.failures_contained(experiment_id, "while its trials were started"):
             entry = core.entry(experiment_id)
             for trial_id in entry.next_waiting(len(idle) + _MOST_PASSED):
                 if trial_id in core.runs or not core.is_active(experiment_id):
@@ -239,7 +228,7 @@ class Starting:
         groups: list[policy.Group] = []
         needs = {}
         for experiment_id in sorted(core.entries):
-            with core.containing(experiment_id, "while it was scheduled"):
+            with core.failures_contained(experiment_id, "while it was scheduled"):
                 entry = core.entry(experiment_id)
                 needs[experiment_id] = entry.needs
                 num_waiting = 0

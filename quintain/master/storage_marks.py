@@ -1,4 +1,4 @@
-"""Marks directories of checkpoints, so that the empty place of a lost disk is not taken for one."""
+"""Marks of checkpoint directories, which tell an empty storage from a lost disk."""
 
 import pathlib
 

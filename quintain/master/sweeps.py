@@ -1,4 +1,4 @@
-"""Work on all trials at once, which is done the less often the longer it takes."""
+"""Adaptive throttle for work on all trials at once."""
 
 import contextlib
 import time
@@ -10,7 +10,7 @@ _PAUSE_FACTOR: Final = 20
 
 
 class Sweep:
-    """Says when it is time again: always for few trials, else so that it takes 5 % of the time.
+    """Throttle of a repeated job: always due for few trials, else so that it takes 5 % of the time.
 
     Args:
         clock: Seconds that only go up.
@@ -21,11 +21,11 @@ class Sweep:
         self._next = 0.0
 
     def is_due(self, count: int) -> bool:
-        """Whether it is time to look at so many."""
+        """Returns whether it is time to look at so many."""
         return count < _FEW or self._clock() >= self._next
 
     @contextlib.contextmanager
-    def measured(self) -> Iterator[None]:
+    def duration_measured(self) -> Iterator[None]:
         """Notes how long the block takes."""
         begin = self._clock()
         try:

@@ -1,4 +1,4 @@
-"""What models and training loops of one's own need: shapes, activations, replicas, precision.
+"""Helpers for models and training loops: shapes, activations, replicas, precision.
 
 The modules load when they are first used.
 """

@@ -1,4 +1,4 @@
-"""Names that Keras has as `keras` and leaves out of `tf.keras`, which programs write."""
+"""Names of `keras` that `tf.keras` lacks and programs use."""
 
 import importlib
 from typing import Final

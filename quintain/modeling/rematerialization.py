@@ -1,4 +1,4 @@
-"""Layers whose insides are computed again for the gradient, instead of being kept for it.
+"""Rematerialization: layers whose insides are recomputed for the gradient instead of being kept.
 
 A layer that `recomputes` keeps its inputs and outputs only. Its backward pass first runs the layer
 again, with the same random numbers, so that gradients are the same to the bit.

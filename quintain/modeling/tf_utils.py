@@ -1,4 +1,4 @@
-"""Tensors, replicas and Keras objects: small functions that many models need."""
+"""Helper functions on tensors, replicas and Keras objects."""
 
 import functools
 import random

@@ -1,4 +1,4 @@
-"""Layers whose parts make their weights only when they are called, as parts of Keras 2 did."""
+"""Layers whose parts create their weights only when called, as parts of Keras 2 did."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import keras
 
 
 def lacks_weights(layer: keras.layers.Layer) -> bool:
-    """Whether a layer or a part of it has weights to make yet.
+    """Returns True if a layer or a part of it has weights to make yet.
 
     A layer that creates its parts in `build` counts as built while they are not.
 

@@ -9,7 +9,6 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain.optimization import fused_optimizer, optimizer_wrapper, serializable
-from quintain.optimization.rules import native_adam
 from quintain.reference import reference_names
 
 __getattr__ = reference_names.refusing(__name__)
@@ -86,7 +85,7 @@ class ExponentialMovingAverage(optimizer_wrapper.OptimizerWrapper):
 
     @property
     def has_shadow_copy(self) -> bool:
-        """Whether the averages exist."""
+        """True if the averages exist."""
         return bool(self._averages)
 
     @property
@@ -96,7 +95,7 @@ class ExponentialMovingAverage(optimizer_wrapper.OptimizerWrapper):
 
     @property
     def is_swapped(self) -> bool:
-        """Whether the weights hold the averages at present."""
+        """True if the weights hold the averages at present."""
         return bool(self._is_swapped.numpy())
 
     def shadow_copy(self, model: keras.Model) -> None:
@@ -174,10 +173,14 @@ class ExponentialMovingAverage(optimizer_wrapper.OptimizerWrapper):
             tf.distribute.get_strategy().extended.call_for_each_replica(self.update_average)
             return
         left = {self._var_key(weight): average for weight, average in self._pairs()}
+        from quintain.optimization.rules import native_adam  # noqa: PLC0415 - few runs average
+
         # An optimizer around another may leave the update out.
         moved_with = isinstance(self.inner_optimizer, fused_optimizer.FusedOptimizer)
         with (
-            native_adam.moving(native_adam.Averages(left, self._var_key, self._compute_decay))
+            native_adam.averages_fused(
+                native_adam.Averages(left, self._var_key, self._compute_decay)
+            )
             if moved_with
             else contextlib.nullcontext()
         ):

@@ -1,4 +1,4 @@
-"""What all optimizers share: how gradients become updates, on one replica or on many.
+"""Base class of the optimizers: from gradients to updates, on one replica or on many.
 
 Keras clips the gradients of each replica before it sums them, and updates a variable by a dozen
 small operations. Here the gradients are summed first, so that clipping sees the gradient of the
@@ -261,7 +261,7 @@ class FusedOptimizer(keras.optimizers.Optimizer):
         if self.loss_scale_factor is not None:
             gradients = [gradient / self.loss_scale_factor for gradient in gradients]
         gradients = self._transform(gradients, variables)
-        with norms.measuring(self._norm_sums, gradients, variables):
+        with norms.update_norms_added(self._norm_sums, gradients, variables):
             self._update_all(gradients, variables)
         # One operation: `Variable.assign_add` of Keras reads, adds and writes, and workers that
         # train asynchronously would lose counts in between.
@@ -288,7 +288,7 @@ class FusedOptimizer(keras.optimizers.Optimizer):
         return self._clipping.clip(gradients)
 
     def _is_sparse_update(self) -> bool:
-        """Whether `_update_variable` takes `tf.IndexedSlices` as they are, with repeated rows."""
+        """True if `_update_variable` takes `tf.IndexedSlices` as they are, with repeated rows."""
         return False
 
     def _run_update(self, gradient: Any, variable: keras.Variable, hyper: Any) -> None:

@@ -24,7 +24,7 @@ class GradientAccumulation(optimizer_wrapper.OptimizerWrapper):
     Example:
         >>> weight = keras.Variable([1.0])
         >>> optimizer = GradientAccumulation(keras.optimizers.SGD(1.0), num_batches=2)
-        >>> with optimizer.accumulating():
+        >>> with optimizer.accumulation_only():
         ...     _ = optimizer.apply_gradients([(tf.constant([0.5]), weight)])
         >>> weight.numpy().tolist()
         [1.0]
@@ -67,7 +67,7 @@ class GradientAccumulation(optimizer_wrapper.OptimizerWrapper):
 
     @property
     def is_accumulating(self) -> bool:
-        """Whether `apply` only adds to the sums at present."""
+        """True if `apply` only adds to the sums at present."""
         return self._is_accumulating
 
     @override
@@ -90,7 +90,7 @@ class GradientAccumulation(optimizer_wrapper.OptimizerWrapper):
             return [num_taken + 1]
 
         num_before = self.num_batches - 1
-        with self.accumulating():
+        with self.accumulation_only():
             if is_unrolled:
                 for _ in range(num_before):
                     take_batch()
@@ -98,7 +98,7 @@ class GradientAccumulation(optimizer_wrapper.OptimizerWrapper):
                 tf.while_loop(lambda num_taken: num_taken < num_before, take, [0])
 
     @contextlib.contextmanager
-    def accumulating(self) -> Iterator[None]:
+    def accumulation_only(self) -> Iterator[None]:
         """Calls of `apply` inside only add to the sums. A traced step keeps what it was traced in.
 
         The sums are zero before the first batch of a step and after its update; a checkpoint
@@ -114,7 +114,7 @@ class GradientAccumulation(optimizer_wrapper.OptimizerWrapper):
     def apply(
         self, grads: Sequence[Any], trainable_variables: Sequence[keras.Variable] | None = None
     ) -> None:
-        """Adds gradients to the sums and, outside of `accumulating`, updates the weights.
+        """Adds gradients to the sums and, outside of `accumulation_only`, updates the weights.
 
         Args:
             grads: This replica's gradients; one may be None if it always is.

@@ -46,7 +46,7 @@ class GradientClipping:
 
     @property
     def is_active(self) -> bool:
-        """Whether there is any limit."""
+        """True if there is any limit."""
         return not (self.norm is None and self.value is None and self.global_norm is None)
 
     def clip(self, gradients: Sequence[tf.Tensor]) -> list[tf.Tensor]:

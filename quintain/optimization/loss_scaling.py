@@ -68,7 +68,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
 
     @property
     def dynamic(self) -> bool:
-        """Whether the scale adapts during training."""
+        """True if the scale adapts during training."""
         return True
 
     @property

@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from quintain.kernels import adam, selection
+from quintain.kernels import selection
 
 
 class NormSums:
@@ -41,7 +41,7 @@ class NormSums:
 
 
 @contextlib.contextmanager
-def measuring(
+def update_norms_added(
     sums: NormSums | None, gradients: Sequence[Any], variables: Sequence[Any]
 ) -> Iterator[None]:
     """Adds the norms of gradients and of the change of the variables inside, if there are sums."""
@@ -60,6 +60,8 @@ def measuring(
 def global_norm(parts: Sequence[Any]) -> tf.Tensor:
     """Returns the common L2 norm of dense tensors, `[]` float32, or float64 if one of them is."""
     if selection.is_native() and all(part.dtype in {tf.float32, tf.bfloat16} for part in parts):
+        from quintain.kernels import adam  # noqa: PLC0415 - only native steps do
+
         return tf.sqrt(2.0 * adam.sum_half_squares(parts))
     dtype = tf.float64 if any(part.dtype == tf.float64 for part in parts) else tf.float32
     # `l2_loss` is half the sum of squares, in one kernel.

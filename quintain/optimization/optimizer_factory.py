@@ -13,6 +13,7 @@ Example:
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -59,7 +60,7 @@ for _kind, _config_cls in (
     (WARMUPS, optimization_config.WarmupConfig),
 ):
     for _name, _path in choices.find_builders(_config_cls).items():
-        _kind.register(_name)(choices.load(_path))
+        _kind.register_later(_name, functools.partial(choices.load, _path))
 
 
 @LEARNING_RATES.register("constant")

@@ -45,7 +45,7 @@ _CURRENT = _Current()
 class GaussianMechanism(tf.Module):
     """A gradient transformer that adds Gaussian noise to a sum of clipped gradients.
 
-    Within `applying_private_sum` the gradients are sums over examples, each of which added at most
+    Within `private_sum_applied` the gradients are sums over examples, each of which added at most
     `clipping_norm`. Gradients that are applied outside of it count as those of a single example:
     they are clipped as a whole, noise is added, and nothing is divided.
 
@@ -138,7 +138,7 @@ class GaussianMechanism(tf.Module):
 
 
 @contextlib.contextmanager
-def applying_private_sum(divisor: tf.Tensor | float) -> Iterator[None]:
+def private_sum_applied(divisor: tf.Tensor | float) -> Iterator[None]:
     """Declares that what the optimizer is given inside is a sum of clipped gradients.
 
     Args:

@@ -1,4 +1,4 @@
-"""The outer loop: train, evaluate, save, and write summaries, whatever is being trained.
+"""Outer loop of training: trains, evaluates, saves and writes summaries.
 
 `Controller` owns time, an `AbstractTrainer` and an `AbstractEvaluator` own the computation. Most
 programs derive from `StandardTrainer` and `StandardEvaluator`.

@@ -1,4 +1,4 @@
-"""Writes the checkpoints of a `tf.train.Checkpoint` while the program goes on.
+"""Asynchronous writer of the checkpoints of a `tf.train.Checkpoint`.
 
 TensorFlow's own way (2.21) copies every object to the CPU first, which the layers and optimizers
 of Keras 3 do not take part in: it fails, or leaves their variables out. Here the values are read at
@@ -19,7 +19,7 @@ from quintain.files import file_io, file_paths
 
 
 class BackgroundCheckpointer:
-    """What TensorFlow asks to write where `CheckpointOptions(enable_async=True)` is given.
+    """Writer behind `CheckpointOptions(enable_async=True)`.
 
     It has the methods of TensorFlow's own helper, and takes its place in one checkpoint object. So
     a `tf.train.CheckpointManager` over it needs to know nothing.

@@ -1,4 +1,4 @@
-"""When the outer loop saves checkpoints."""
+"""Schedule of the outer loop's checkpoints."""
 
 import tensorflow as tf
 
@@ -40,7 +40,7 @@ class CheckpointSchedule:
 
     @property
     def has_interval(self) -> bool:
-        """Whether checkpoints are saved on the way, not only at the end."""
+        """True if checkpoints are saved on the way, not only at the end."""
         return bool(self._manager.checkpoint_interval)
 
     def restored(self, step: int, path: str) -> None:

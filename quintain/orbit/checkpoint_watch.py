@@ -1,4 +1,4 @@
-"""Waiting for checkpoints that another process writes."""
+"""Polling for checkpoints that another process writes."""
 
 import logging
 import re

@@ -1,4 +1,4 @@
-"""What the workers of a synchronous cluster must agree on, and which of them writes files.
+"""Collectives of a synchronous cluster's workers, and the choice of its chief.
 
 All workers run the same program; each of these functions is a collective that every worker must
 call at the same point of it. On a single worker they return at once.
@@ -51,7 +51,7 @@ def worker_index(strategy: tf.distribute.Strategy) -> int:
 
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
-    """Whether this process writes the run's files; of all workers, one does."""
+    """Returns True on the one worker that writes the run's files."""
     return worker_index(strategy) == 0
 
 
@@ -139,8 +139,8 @@ def _concatenate(workers: list[Any]) -> Any:
 
 
 @contextlib.contextmanager
-def explain_lost_workers(strategy: tf.distribute.Strategy) -> Iterator[None]:
-    """Says what to do when another worker is gone, with which this one can't go on.
+def lost_workers_explained(strategy: tf.distribute.Strategy) -> Iterator[None]:
+    """Explains the error of a lost worker, without which this one can't go on.
 
     Raises:
         ClusterError: In place of what TensorFlow raises.
@@ -163,9 +163,7 @@ def barrier(strategy: tf.distribute.Strategy) -> None:
 
 
 @contextlib.contextmanager
-def leaving_together(
-    strategy: tf.distribute.Strategy, *common: type[BaseException]
-) -> Iterator[None]:
+def exit_barrier(strategy: tf.distribute.Strategy, *common: type[BaseException]) -> Iterator[None]:
     """Keeps this worker until the others have what its last collective gave them.
 
     A worker has a result when its own part of it came, which others may still be fetching from it:

@@ -1,4 +1,4 @@
-"""The outer loop: when to train, evaluate, save, and write summaries."""
+"""Controller of the outer loop: trains, evaluates, saves and writes summaries."""
 
 import contextlib
 import logging
@@ -465,7 +465,7 @@ class Controller:
     def _is_evaluation_missing(
         self, step: int, train_steps: int, eval_interval: int | None
     ) -> bool:
-        """Whether an earlier run saved this step to evaluate it, and did not get to the result."""
+        """Returns True if an earlier run saved this step and stopped before its evaluation."""
         if step == 0 or self._evaluated is None or self._schedule.steps_left:
             return False
         is_due = loop_schedule.is_evaluation_step(step, train_steps, eval_interval)

@@ -1,4 +1,4 @@
-"""Ending a loop inside a graph when the data ends, with no step half done.
+"""End of a loop inside a graph when the data ends, with no step half done.
 
 `next(iterator)` in a graph raises `OutOfRangeError` at the end of the data. By then the executor
 may have run every op of that step that does not need the data: the step counter and the state of
@@ -103,7 +103,7 @@ def skip_step_without_data(
 
 
 def needs_agreement() -> bool:
-    """Whether several replicas train together, so that they must end at the same step.
+    """Returns True if several replicas must end at the same step.
 
     A step of theirs sums over the replicas, which TensorFlow can't do inside of a condition.
     """

@@ -1,4 +1,4 @@
-"""Ending a training promptly, and without loss, when the process is asked to stop.
+"""Graceful stop of a training on a signal, without loss.
 
 Python runs its own signal handlers only between two bytecodes of the main thread, and one call of a
 `tf.function` that loops over thousands of steps is one bytecode. `Interruption` therefore watches
@@ -95,12 +95,12 @@ class Interruption:
 
     @property
     def requested(self) -> bool:
-        """Whether the process was asked to stop."""
+        """True once the process was asked to stop."""
         return self._requested.is_set()
 
     @property
     def reason(self) -> str | None:
-        """Why it was asked to stop ("SIGTERM", "SIGINT", ...), or None if it was not."""
+        """Reason of the request to stop ("SIGTERM", "SIGINT", ...); None without a request."""
         return self._reason
 
     @property

@@ -1,4 +1,4 @@
-"""Iterators over datasets that nobody waits for when they are dropped.
+"""Dataset iterators whose destruction does not block.
 
 The thread in which tf.data tunes a pipeline sleeps for longer and longer, up to a minute.
 TensorFlow 2.21 wakes it before it says that the iterator is gone, so that it may fall asleep again,

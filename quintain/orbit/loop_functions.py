@@ -1,4 +1,4 @@
-"""Loops over a step function: in Python, or as one loop inside a graph."""
+"""Loop functions over a step: in Python, or as one loop inside a graph."""
 
 from collections.abc import Callable
 from typing import Any
@@ -100,7 +100,7 @@ def create_tf_while_loop_fn(
 
 
 def needs_autograph() -> bool:
-    """Whether loops agree with other replicas or workers, so that AutoGraph has to convert them."""
+    """Returns whether loops agree with other workers, so that AutoGraph has to convert them."""
     return finite_data.needs_agreement() or _has_several_workers()
 
 

@@ -1,4 +1,4 @@
-"""How many steps the next loop has, and where the next evaluation is."""
+"""Lengths of train loops, and the step of the next evaluation."""
 
 from collections.abc import Callable, Sequence
 

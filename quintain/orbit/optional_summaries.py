@@ -1,4 +1,4 @@
-"""Two programs for one function: with summaries, and without."""
+"""Compilation of a function twice: with summaries and without."""
 
 import contextlib
 import functools

@@ -1,4 +1,4 @@
-"""Who is told what the outer loop does."""
+"""Reporters: callbacks for every event of the outer loop."""
 
 import logging
 import pprint
@@ -12,7 +12,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Reporter:
-    """Is told of every event of the outer loop. Does nothing; override what you want to know.
+    """Callbacks for the events of the outer loop. They do nothing; override those you need.
 
     All methods are called from the thread that trains, and delay it for as long as they take.
     Numbers of steps are global steps unless said otherwise. Values in `output` are NumPy values.

@@ -1,4 +1,4 @@
-"""The two interfaces between the outer loop and the code that computes.
+"""Interfaces between the outer loop and the code that computes.
 
 `Controller` decides when to train, evaluate and save. How `num_steps` steps are run is up to an
 `AbstractTrainer` and an `AbstractEvaluator`. Most programs derive from the implementations in

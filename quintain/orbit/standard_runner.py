@@ -14,7 +14,7 @@ from quintain.orbit import interruption as interruption_lib
 
 @dataclasses.dataclass(frozen=True)
 class StandardTrainerOptions:
-    """How a `StandardTrainer` runs its loop."""
+    """Options of a `StandardTrainer`'s loop."""
 
     use_tf_function: bool = True
     """Whether `train_step` runs inside of a `tf.function`."""
@@ -210,7 +210,7 @@ class StandardTrainer(runner.AbstractTrainer, metaclass=abc.ABCMeta):
 
 @dataclasses.dataclass(frozen=True)
 class StandardEvaluatorOptions:
-    """How a `StandardEvaluator` runs its loop."""
+    """Options of a `StandardEvaluator`'s loop."""
 
     use_tf_function: bool = True
     """Whether `eval_step` runs inside of a `tf.function`."""

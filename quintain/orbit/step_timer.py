@@ -1,4 +1,4 @@
-"""How fast steps go."""
+"""Timer of steps per second."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Moving values from TensorFlow to Python."""
+"""Conversion of TensorFlow values to Python."""
 
 from typing import Any
 

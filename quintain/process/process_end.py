@@ -1,4 +1,4 @@
-"""How a process ends in which TensorFlow ran."""
+"""Exit of a process in which TensorFlow ran."""
 
 import atexit
 import contextlib

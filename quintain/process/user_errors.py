@@ -1,4 +1,4 @@
-"""What went wrong in the user's own code: the line of it, and the cause, out of any exception.
+"""Line and cause of an error in the user's own code, from any exception.
 
 TensorFlow and Keras hide both. AutoGraph puts the frames of the user's code into the message of an
 error ("in user code:"), Keras wraps what a layer raised, an error at run time names a node of a
@@ -93,7 +93,7 @@ class Frame:
 
 @dataclasses.dataclass(frozen=True)
 class Explanation:
-    """What is known of an exception."""
+    """Explanation of an exception."""
 
     cause: str
     """Type and message of what was raised first."""
@@ -292,7 +292,7 @@ def _name_part(frames: Iterable[Frame], message: str) -> str:
 
 
 def _is_users(frame: Frame) -> bool:
-    """Whether a file is neither of Python, nor of an installed package, nor of this one."""
+    """True if a file is neither of Python, nor of an installed package, nor of this one."""
     if frame.file.startswith("<") or "__autograph_generated_file" in frame.file:
         return False
     path = pathlib.Path(frame.file)

@@ -1,1 +1,1 @@
-"""Plain data that the packages of the experiment platform share."""
+"""Records: plain data that the rooms of the experiment platform share."""

@@ -1,4 +1,4 @@
-"""What the directory of a trial's checkpoint says about itself, and whether all of it is there.
+"""Manifest of a trial's checkpoint, and the check that its files are whole.
 
 The manifest, `metadata.json`, names the home, the experiment, the trial and the process that the
 checkpoint is of. So it is known for whom a directory was written, even if a database was lost. It
@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from quintain import errors
-from quintain.files import changing_files, durable_files
+from quintain.files import changing_files, disk_errors
 from quintain.records.views import file_listing
 
 FORMAT: Final = 1
@@ -28,7 +28,7 @@ _PIECE_BYTES: Final = 2**20
 
 @dataclasses.dataclass(frozen=True)
 class Manifest:
-    """What a checkpoint says about itself."""
+    """Content of a checkpoint's manifest."""
 
     format: int
     """Version of the layout."""
@@ -91,7 +91,7 @@ def read(directory: pathlib.Path) -> Manifest:
 
 
 def parse(data: bytes, where: str) -> Manifest:
-    """Returns what the content of a manifest says.
+    """Returns the manifest that a content holds.
 
     Args:
         data: Content of the file.
@@ -184,12 +184,12 @@ def find_damage(directory: pathlib.Path, sizes: Mapping[str, int]) -> str | None
         try:
             manifest = read(directory)
         except errors.CheckpointError as error:
-            if error.__cause__ is not None and durable_files.says_nothing(error.__cause__):
+            if error.__cause__ is not None and disk_errors.says_nothing(error.__cause__):
                 raise error.__cause__ from None
             return f"{FILE_NAME} can't be read"
         return _find_damage(directory, {**manifest.sizes, **sizes}, manifest.hashes)
     except OSError as error:
-        kind = errors.DiskAwayError if durable_files.is_lost(error) else errors.CheckpointError
+        kind = errors.DiskAwayError if disk_errors.is_lost(error) else errors.CheckpointError
         raise kind(f"{directory}: can't be read: {error}.") from error
 
 

@@ -1,4 +1,4 @@
-"""How processes are told apart, also after the number of one was given to another.
+"""Identity of a process, which stays unique after its number was reused.
 
 The operating system hands out the numbers of processes again. Linux gives each process the clock
 ticks from the start of the machine to its own. Together with the number of that start (which

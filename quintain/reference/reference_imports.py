@@ -1,4 +1,4 @@
-"""Lets imports find the modules of `reference_names` at the paths of the Model Garden."""
+"""Import finder for the paths of the Model Garden in `reference_names`."""
 
 import importlib
 import importlib.abc
@@ -15,7 +15,7 @@ _PACKAGE: Final = __name__.partition(".")[0]
 
 
 class _Loader(importlib.abc.Loader):
-    """Gives a module that has another name, as it is."""
+    """Loader that gives a module under another name as it is."""
 
     def __init__(self, spec: importlib.machinery.ModuleSpec) -> None:
         """Initializes the loader.
@@ -52,7 +52,7 @@ class _Loader(importlib.abc.Loader):
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Answers for the paths of the tables, before files are looked for."""
+    """Import finder of the tables' paths, asked before files are looked for."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None

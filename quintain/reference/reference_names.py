@@ -1,4 +1,4 @@
-"""Where the modules of the Model Garden are here, by their paths there.
+"""Table of the Model Garden's modules: their paths there, and their homes here.
 
 A program of the Model Garden moves by its imports alone: `official` becomes `quintain`, `orbit`
 becomes `quintain.orbit`, `tensorflow_models` becomes `quintain`. Most modules are at the same path
@@ -55,8 +55,8 @@ MOVED: Final[dict[str, str]] = {
     "nlp.encoders": "nlp.configs.encoders",
     "nlp.layers": "nlp.modeling.layers",
     "nlp.losses": "nlp.modeling.losses",
-    "nlp.modeling.attention": "nlp.modeling.layers.attention",
-    "nlp.modeling.beam_search": "nlp.modeling.ops.beam_search",
+    "nlp.modeling.attention": "garden.nlp.attention.cached_attention",
+    "nlp.modeling.beam_search": "garden.nlp.ops.beam_search",
     "nlp.modeling.bert_classifier": "nlp.modeling.models.bert_classifier",
     "nlp.modeling.bert_pretrainer": "nlp.modeling.models.bert_pretrainer",
     "nlp.modeling.cached_decoder": "nlp.modeling.ops.cached_decoder",
@@ -68,13 +68,18 @@ MOVED: Final[dict[str, str]] = {
     "nlp.modeling.encoder_scaffold": "garden.nlp.networks.encoder_scaffold",
     "nlp.modeling.gated_feedforward": "garden.nlp.layers.gated_feedforward",
     "nlp.modeling.layer_normalization": "nlp.modeling.layers.layer_normalization",
+    "nlp.modeling.layers.attention": "garden.nlp.attention.cached_attention",
     "nlp.modeling.layers.block_diag_feedforward": "garden.nlp.layers.block_diag_feedforward",
+    "nlp.modeling.layers.block_sparse_attention": "garden.nlp.attention.block_sparse_attention",
     "nlp.modeling.layers.factorized_embedding": "garden.nlp.layers.factorized_embedding",
     "nlp.modeling.layers.gated_feedforward": "garden.nlp.layers.gated_feedforward",
     "nlp.modeling.layers.kernel_attention": "garden.nlp.attention.kernel_attention",
     "nlp.modeling.layers.masked_lm": "garden.nlp.layers.masked_lm",
+    "nlp.modeling.layers.masked_softmax": "garden.nlp.attention.masked_softmax",
     "nlp.modeling.layers.mat_mul_with_margin": "garden.nlp.layers.mat_mul_with_margin",
     "nlp.modeling.layers.mixing": "garden.nlp.layers.mixing",
+    "nlp.modeling.layers.multi_channel_attention": "garden.nlp.attention.multi_channel_attention",
+    "nlp.modeling.layers.multi_query_attention": "garden.nlp.attention.multi_query_attention",
     "nlp.modeling.layers.on_device_embedding": "garden.nlp.layers.on_device_embedding",
     "nlp.modeling.layers.pack_optimization": "garden.nlp.layers.pack_optimization",
     "nlp.modeling.layers.per_dim_scale_attention": "garden.nlp.attention.per_dim_scale_attention",
@@ -87,7 +92,10 @@ MOVED: Final[dict[str, str]] = {
     "nlp.modeling.layers.self_attention_mask": "garden.nlp.attention.self_attention_mask",
     "nlp.modeling.layers.talking_heads_attention": "garden.nlp.attention.talking_heads_attention",
     "nlp.modeling.layers.text_layers": "garden.nlp.layers.text_layers",
+    "nlp.modeling.layers.transformer": "garden.nlp.layers.transformer",
+    "nlp.modeling.layers.transformer_encoder_block": "garden.nlp.layers.transformer_encoder_block",
     "nlp.modeling.layers.transformer_scaffold": "garden.nlp.layers.transformer_scaffold",
+    "nlp.modeling.layers.util": "garden.nlp.layers.util",
     "nlp.modeling.losses.weighted_sparse_categorical_crossentropy": (
         "garden.nlp.losses.weighted_sparse_categorical_crossentropy"
     ),
@@ -103,9 +111,12 @@ MOVED: Final[dict[str, str]] = {
         "garden.nlp.networks.packed_sequence_embedding"
     ),
     "nlp.modeling.networks.span_labeling": "garden.nlp.networks.span_labeling",
+    "nlp.modeling.ops.beam_search": "garden.nlp.ops.beam_search",
+    "nlp.modeling.ops.decoding_module": "garden.nlp.ops.decoding_module",
+    "nlp.modeling.ops.sampling_module": "garden.nlp.ops.sampling_module",
     "nlp.modeling.ops.segment_extractor": "garden.nlp.ops.segment_extractor",
     "nlp.modeling.packed_rows": "nlp.modeling.layers.packed_rows",
-    "nlp.modeling.sampling": "nlp.modeling.ops.sampling_module",
+    "nlp.modeling.sampling": "garden.nlp.ops.sampling_module",
     "nlp.modeling.seq2seq_transformer": "nlp.modeling.models.seq2seq_transformer",
     "nlp.modeling.talking_heads_attention": "garden.nlp.attention.talking_heads_attention",
     "nlp.modeling.transformer_blocks": "nlp.modeling.layers",
@@ -138,23 +149,25 @@ MOVED: Final[dict[str, str]] = {
 
 _QUESTIONS: Final = (
     "There is no task of question answering; a task of your own trains like any other "
-    "(docs/tour.md)."
+    "(docs/tutorials/train_a_model.md)."
 )
 _TAGGING: Final = (
-    "There is no task of tagging; a task of your own trains like any other (docs/tour.md)."
+    "There is no task of tagging; a task of your own trains like any other "
+    "(docs/tutorials/train_a_model.md)."
 )
 _RETRIEVAL: Final = (
-    "There is no task of retrieval; a task of your own trains like any other (docs/tour.md)."
+    "There is no task of retrieval; a task of your own trains like any other "
+    "(docs/tutorials/train_a_model.md)."
 )
 _ELECTRA: Final = (
-    "ELECTRA is not offered. Masked words are pretrained by `MaskedLMTask` (docs/bert.md)."
+    "ELECTRA is not offered. Masked words are pretrained by `MaskedLMTask` (docs/how-to/bert.md)."
 )
 _XLNET: Final = (
-    "XLNet is not offered. Masked words are pretrained by `MaskedLMTask` (docs/bert.md)."
+    "XLNet is not offered. Masked words are pretrained by `MaskedLMTask` (docs/how-to/bert.md)."
 )
 _DATA_SETS: Final = (
     "The readers of single data sets are not offered. `SentencePredictionTextDataConfig` reads "
-    "texts with labels from TSV files, records and TensorFlow Datasets (docs/bert.md)."
+    "texts with labels from TSV files, records and TensorFlow Datasets (docs/how-to/bert.md)."
 )
 _GAUGES: Final = "Nothing is counted there. `TimeHistory.timestamp_log` has the times."
 
@@ -183,11 +196,12 @@ _XL: Final = (
 )
 
 _T5: Final = (
-    "T5 is not offered. Sequences are translated by `Seq2SeqTransformer` (docs/translation.md)."
+    "T5 is not offered. Sequences are translated by `Seq2SeqTransformer` "
+    "(docs/how-to/translation.md)."
 )
 _ENCODERS: Final = (
     "This encoder is not offered. BERT, ALBERT, FNet, and BERT with kernel or reused attention are "
-    "(docs/bert.md)."
+    "(docs/how-to/bert.md)."
 )
 
 REFUSED: Final[dict[str, str]] = {
@@ -210,7 +224,7 @@ REFUSED: Final[dict[str, str]] = {
     "nlp.data.create_finetuning_data": _DATA_SETS,
     "nlp.data.create_pretraining_data": (
         "Records of masked words are written by `quintain data mlm`, and text is masked on the fly "
-        "by the experiment bert/pretraining_text (docs/bert.md)."
+        "by the experiment bert/pretraining_text (docs/how-to/bert.md)."
     ),
     "nlp.data.create_xlnet_pretraining_data": _XLNET,
     "nlp.data.dual_encoder_dataloader": _RETRIEVAL,
@@ -293,7 +307,7 @@ REFUSED: Final[dict[str, str]] = {
     ),
     "nlp.tasks.utils.get_encoder_from_hub": (
         "Models are not taken from TensorFlow Hub. Weights of the Model Garden's checkpoints are "
-        "loaded by `task.init_checkpoint` (docs/checkpoints.md)."
+        "loaded by `task.init_checkpoint` (docs/how-to/checkpoints.md)."
     ),
     "nlp.tools": (
         "What its tools did is done by `quintain export` (SavedModels), by `quintain checkpoint "
@@ -314,7 +328,8 @@ REFUSED: Final[dict[str, str]] = {
         "Models of PyTorch are not trained here: trials are TensorFlow and Keras."
     ),
     "uplift": (
-        "Uplift models are not offered. A task of your own trains like any other (docs/tour.md)."
+        "Uplift models are not offered. A task of your own trains like any other "
+        "(docs/tutorials/train_a_model.md)."
     ),
     "utils.misc.keras_utils.first_batch_end_time": _GAUGES,
     "utils.misc.keras_utils.first_batch_start_time": _GAUGES,
@@ -324,7 +339,7 @@ REFUSED: Final[dict[str, str]] = {
     ),
     "vision": (
         "Models of images are not offered. A task, a config and a model of your own train like any "
-        "other (docs/tour.md)."
+        "other (docs/tutorials/train_a_model.md)."
     ),
 }
 """Modules, and names of modules, that are not offered: why, and what to use instead. Sorted."""

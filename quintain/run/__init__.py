@@ -1,1 +1,1 @@
-"""One run of an experiment: from its config to the record of it."""
+"""Runs of an experiment: from a config to the record of a run."""

@@ -1,5 +1,6 @@
-"""What a config asks to happen after every training loop and every evaluation."""
+"""Actions after every training loop and every evaluation, as a config asks for them."""
 
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal
@@ -8,7 +9,7 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain import errors, orbit
+from quintain import errors, lazy_modules, orbit
 from quintain.checkpoints import cluster_checkpoints, evaluation_log
 from quintain.config import gin_io
 from quintain.core.loop import stateful_trainer
@@ -17,7 +18,7 @@ from quintain.loggers import metric_logger
 from quintain.optimization import ema, optimizer_wrapper
 from quintain.orbit import cluster
 from quintain.run import history
-from quintain.run.events import prepared_action, recovery
+from quintain.run.events import prepared_action
 from quintain.settings import config_definitions as cfg
 
 _FIELD: Final = "trainer.actions"
@@ -31,8 +32,11 @@ _WHENS: Final[Sequence[_When]] = ("train", "eval")
 
 Action = Callable[[Any], Any]
 
-RecoveryAction = recovery.RecoveryAction
-RecoveryCondition = recovery.RecoveryCondition
+__getattr__, _ = lazy_modules.attach(
+    "quintain", names={"run.events.recovery": ("RecoveryAction", "RecoveryCondition")}
+)
+
+logger = logging.getLogger(__name__)
 
 EMA_DIRECTORY: Final = "ema_checkpoints"
 EMA_NAME: Final = "average_weights"
@@ -88,7 +92,7 @@ class EMACheckpointing:
 
 
 class PruningAction:
-    """Stands for the train action of a library that does not run here; it can't be created."""
+    """Placeholder of the train action of a library that does not run here; it can't be created."""
 
     def __init__(
         self, export_dir: str, model: keras.Model, optimizer: keras.optimizers.Optimizer
@@ -109,7 +113,6 @@ class RecordTraining(prepared_action.PreparedAction):
     """Writes the output of every loop to the run's `TrainingLog`."""
 
     def __init__(self, trainer: stateful_trainer.StatefulTrainer, log: history.TrainingLog) -> None:
-        """Stores whose loops are recorded, and where."""
         self._trainer = trainer
         self._log = log
 
@@ -161,7 +164,7 @@ def get_train_actions(
     trainer: stateful_trainer.StatefulTrainer,
     model_dir: str | None = None,
     checkpoint_manager: Any = None,
-    report: Callable[[str], None] = recovery.logger.warning,
+    report: Callable[[str], None] = logger.warning,
 ) -> list[Action]:
     """Returns the actions that `params` asks for after every training loop.
 
@@ -181,6 +184,8 @@ def get_train_actions(
     if getattr(params.task, "pruning", None):
         PruningAction(model_dir or "", trainer.model, trainer.optimizer)
     if params.trainer.recovery_max_trials >= 0:
+        from quintain.run.events import recovery  # noqa: PLC0415 - only trainings do
+
         actions.append(
             recovery.LossRecovery(trainer, params.trainer, checkpoint_manager, report=report)
         )

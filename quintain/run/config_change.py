@@ -1,4 +1,4 @@
-"""Whether a run may go on with other settings than it was started with."""
+"""Config changes that a resumed run may and may not have."""
 
 import dataclasses
 import difflib
@@ -138,7 +138,7 @@ def check_gin_change(former: str, bindings: str, path: str, *, is_allowed: bool)
 
 
 def _is_default(params: cfg.ExperimentConfig, path: str) -> bool:
-    """Whether a field has the value that its class gives it."""
+    """Returns whether a field has the value that its class gives it."""
     *parents, name = path.replace("[", ".").replace("]", "").split(".")
     owner: Any = params
     for part in parents:

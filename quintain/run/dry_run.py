@@ -1,4 +1,4 @@
-"""A run of one batch: does everything fit, how large is it, how long will it take?"""
+"""Dry run of one batch: memory, speed and size of a model."""
 
 import dataclasses
 import math
@@ -25,7 +25,7 @@ _TIMED_STEPS: Final = 3
 
 @dataclasses.dataclass(frozen=True)
 class DryRunReport:
-    """What a dry run found."""
+    """Result of a dry run."""
 
     num_parameters: int
     """Trainable parameters of the model."""

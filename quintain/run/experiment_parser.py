@@ -1,4 +1,4 @@
-"""From an experiment's name, files and overrides to one validated, locked config.
+"""Parser of an experiment: name, files and overrides to one validated, locked config.
 
 The order of precedence, lowest first: the registered experiment, each `config_file` from left to
 right, `tpu` and `tf_data_service`, each `params_override`, each `set`. gin comes first of all,
@@ -31,7 +31,7 @@ _CONFIGURABLE_MODULES: Final = (
 
 @dataclasses.dataclass
 class ParseConfigOptions:
-    """What a command line says about an experiment."""
+    """Options of a command line that describe an experiment."""
 
     experiment: str | None = None
     """Name of a registered experiment. None takes it from a config file or from `model_dir`."""
@@ -73,7 +73,7 @@ class ParseConfigOptions:
 
 @dataclasses.dataclass(frozen=True)
 class ParsedExperiment:
-    """A config and where it came from."""
+    """Config, with the origin of its values."""
 
     name: str
     """Name of the registered experiment."""

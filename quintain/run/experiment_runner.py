@@ -1,16 +1,15 @@
-"""Trainer, checkpoint manager and controller of one run, put together and run in one mode."""
+"""Experiment runner: trainer, checkpoint manager and controller of one run."""
 
 import contextlib
 import logging
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import keras
 import tensorflow as tf
 
 from quintain import errors, orbit
 from quintain.checkpoints import (
-    best_checkpoint,
     checkpoint_files,
     checkpoints,
     cluster_checkpoints,
@@ -21,18 +20,22 @@ from quintain.core.loop import stateful_trainer, trainer_setup
 from quintain.files import file_paths
 from quintain.orbit import cluster
 from quintain.orbit import interruption as interruption_lib
-from quintain.run import actions, model_stats, run_files, run_mode, run_options
-from quintain.run.events import early_stopping, metric_sending, prepared_action, step_profile
+from quintain.run import actions, run_files, run_mode, run_options
+from quintain.run.events import prepared_action
 from quintain.settings import config_definitions as cfg
+
+if TYPE_CHECKING:
+    from quintain.checkpoints import best_checkpoint
+    from quintain.run.events import early_stopping, metric_sending, step_profile
 
 logger = logging.getLogger(__name__)
 
 
 class Evaluator(Protocol):
-    """What evaluates in a run: its trainer, or something of its own."""
+    """Evaluator of a run: its trainer, or something of its own."""
 
     @property
-    def checkpoint_exporter(self) -> best_checkpoint.CheckpointExporter | None:
+    def checkpoint_exporter(self) -> "best_checkpoint.CheckpointExporter | None":
         """Exporter of checkpoints by their evaluation, or None."""
 
     def evaluate(self, num_steps: tf.Tensor) -> orbit.runner.Output | None:
@@ -126,6 +129,8 @@ class ExperimentRunner:
         if self._params.trainer.loggers and self._mode.is_training and self._is_chief:
             record = next((one for one in built if isinstance(one, actions.RecordTraining)), None)
             if record is not None:
+                from quintain.run.events import metric_sending  # noqa: PLC0415 - few runs do
+
                 self._metric_sender = metric_sending.MetricSender(
                     self._params,
                     self._model_dir,
@@ -150,19 +155,25 @@ class ExperimentRunner:
             built.append(self._metric_sender.send_evaluation)
         return [*built, *(self._options.eval_actions or ())]
 
-    def _build_profile(self) -> step_profile.ProfileSteps | None:
+    def _build_profile(self) -> "step_profile.ProfileSteps | None":
         """Returns what profiles steps, on the chief of a training that was asked to."""
         steps = self._options.profile
         if steps is None or not (self._mode.is_training and self._is_chief):
             return None
+        from quintain.run.events import step_profile  # noqa: PLC0415 - few runs do
+
         return step_profile.ProfileSteps(
             steps, self._trainer.global_step, self._model_dir, self._reporter.on_message
         )
 
-    def _build_early_stopping(self) -> early_stopping.EarlyStopping | None:
+    def _build_early_stopping(self) -> "early_stopping.EarlyStopping | None":
         """Returns what ends the training early, if the config asks for it."""
         config = self._params.trainer.early_stopping
-        return early_stopping.EarlyStopping(config) if config.metric else None
+        if not config.metric:
+            return None
+        from quintain.run.events import early_stopping  # noqa: PLC0415 - few runs do
+
+        return early_stopping.EarlyStopping(config)
 
     def _find_stop_reason(self) -> str | None:
         """Returns why training should end at the present step, the same on all workers."""
@@ -182,7 +193,7 @@ class ExperimentRunner:
 
     @property
     def is_stopped_early(self) -> bool:
-        """Whether the training ended because its evaluations got no better."""
+        """True if the training ended because its evaluations got no better."""
         return self._is_stopped_early
 
     @property
@@ -202,7 +213,7 @@ class ExperimentRunner:
 
     @property
     def evaluator(self) -> Evaluator | None:
-        """What evaluates: the trainer itself, unless a subclass builds something else."""
+        """The evaluator: the trainer itself, unless a subclass builds something else."""
         return self._evaluator
 
     @property
@@ -217,7 +228,7 @@ class ExperimentRunner:
 
     @property
     def _evaluates(self) -> bool:
-        """Whether there will be an evaluation."""
+        """True if there will be an evaluation."""
         return self._mode is not run_mode.Mode.TRAIN or self._run_post_eval
 
     def build_trainer(self, task: Any) -> stateful_trainer.StatefulTrainer:
@@ -238,8 +249,12 @@ class ExperimentRunner:
             trainer_setup.check_evaluation_ends(trainer.eval_dataset, steps)
         return trainer
 
-    def build_best_checkpoint_exporter(self) -> best_checkpoint.CheckpointExporter | None:
+    def build_best_checkpoint_exporter(self) -> "best_checkpoint.CheckpointExporter | None":
         """Builds the exporter of the best checkpoint, if `params` asks for one."""
+        if not self._params.trainer.best_checkpoint_export_subdir:
+            return None
+        from quintain.checkpoints import best_checkpoint  # noqa: PLC0415 - few runs do
+
         return best_checkpoint.maybe_create_best_ckpt_exporter(self._params, self._model_dir)
 
     def build_checkpoint_manager(self) -> checkpoints.CheckpointManager | None:
@@ -308,7 +323,7 @@ class ExperimentRunner:
         """
         config = self._params.trainer
         logger.info("Task %r starts in mode %r.", self._task_name, self._mode.value)
-        ending = cluster.leaving_together(self._strategy, orbit.Interrupted)
+        ending = cluster.exit_barrier(self._strategy, orbit.Interrupted)
         sender = self._metric_sender
         sending = contextlib.nullcontext() if sender is None else sender.closing()
         with self._strategy.scope(), ending, sending:
@@ -327,6 +342,8 @@ class ExperimentRunner:
                 finally:
                     if self._profile is not None:
                         self._profile.close()
+                from quintain.run import model_stats  # noqa: PLC0415 - for the end of a training
+
                 model_stats.log_size(self._trainer.model)
             if self._run_post_eval and self._mode.is_training:
                 logs = self._controller.evaluate(steps=config.validation_steps)
@@ -372,6 +389,10 @@ class ExperimentRunner:
     def _check_metric_names(self) -> None:
         """Evaluates one batch before the first step, to see that the named metrics exist."""
         exporter = None if self._evaluator is None else self._evaluator.checkpoint_exporter
+        if exporter is None and self._early_stopping is None:
+            return
+        from quintain.checkpoints import best_checkpoint  # noqa: PLC0415 - few runs name metrics
+
         names = {}
         if isinstance(exporter, best_checkpoint.BestCheckpointExporter):
             names["trainer.best_checkpoint_eval_metric"] = exporter.metric_name

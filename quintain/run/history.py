@@ -1,4 +1,4 @@
-"""The record of a run's training loops, and what a run has measured so far.
+"""History of a run's metrics, and its record of training loops.
 
 The record is one line of JSON a loop, in `training.jsonl`.
 """

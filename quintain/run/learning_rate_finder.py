@@ -1,4 +1,4 @@
-"""Which learning rate a model learns from fastest: a short training with a rising one.
+"""Learning-rate finder: a short training with a rising rate.
 
 Source:
     Smith, 2017, section 3.3 (https://arxiv.org/abs/1506.01186).
@@ -28,7 +28,7 @@ _SKIPPED: Final = 0.1
 
 @dataclasses.dataclass(frozen=True)
 class Found:
-    """What a search found."""
+    """Result of a search for a learning rate."""
 
     suggestion: float | None
     """The learning rate where the loss fell fastest; None if it never fell."""

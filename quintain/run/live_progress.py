@@ -1,4 +1,4 @@
-"""How a training that a program starts shows itself: a bar, a table in a notebook, or the log."""
+"""Live progress of a training that a program starts: a bar, a notebook table, or the log."""
 
 import contextlib
 import sys
@@ -10,15 +10,13 @@ from typing_extensions import override
 from quintain import orbit
 from quintain.core.reports import shown_metrics
 from quintain.run import history as history_lib
-from quintain.run import train_reporter
-from quintain.terminal import screens, training_display
 
 _NOTEBOOK: Final = "IPython"
 
 
 @contextlib.contextmanager
-def showing(labels: Mapping[str, shown_metrics.MetricLabel]) -> Iterator[orbit.Reporter]:
-    """Yields who is told of a training where nobody else was named.
+def default_reporter(labels: Mapping[str, shown_metrics.MetricLabel]) -> Iterator[orbit.Reporter]:
+    """Yields the reporter of a training for which the caller has named none.
 
     In a notebook a table with curves moves; on a terminal a bar; elsewhere the log has it.
 
@@ -31,6 +29,9 @@ def showing(labels: Mapping[str, shown_metrics.MetricLabel]) -> Iterator[orbit.R
     if not sys.stderr.isatty():
         yield orbit.LogReporter()
         return
+    from quintain.run import train_reporter  # noqa: PLC0415 - only terminals show it
+    from quintain.terminal import screens, training_display  # noqa: PLC0415 - as above
+
     screen = screens.open_screen(
         is_quiet=False, refreshes_per_sec=training_display.REFRESHES_PER_SEC
     )

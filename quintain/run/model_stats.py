@@ -1,4 +1,4 @@
-"""How large a model is, and how much it computes."""
+"""Size of a model: its weights, and the operations of a forward pass."""
 
 import contextlib
 import functools

@@ -1,4 +1,4 @@
-"""Runs of several tasks: the experiment runner with another trainer or evaluator in it."""
+"""Multi-task runners: the experiment runner with another trainer or evaluator in it."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -225,7 +225,6 @@ def _build_evaluator(
         checkpoint=runner.trainer.checkpoint,
         runtime=params.runtime,
         average=runner.trainer.average,
-        keep_loop=runner.trainer.interrupted_loop_kept,
     )
     built.check_evaluation_ends(params.trainer.validation_steps)
     return built

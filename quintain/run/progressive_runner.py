@@ -1,4 +1,4 @@
-"""Driver of progressive training."""
+"""Runner of progressive training."""
 
 from collections.abc import Callable
 from typing import Any
@@ -73,7 +73,7 @@ def run_experiment(
         CheckpointError: If there is no checkpoint to evaluate, or it does not fit.
         Interrupted: If an interruption was requested; the run can be resumed.
     """
-    with run_mode.entered(params, mode, model_dir, distribution_strategy):
+    with run_mode.run_scope(params, mode, model_dir, distribution_strategy):
         runner = ProgressiveRunner(
             distribution_strategy,
             task,

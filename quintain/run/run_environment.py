@@ -1,4 +1,4 @@
-"""How a training was started: `environment.json` in its directory.
+"""Record of how a training was started: `environment.json` in its directory.
 
 It is for people who look at a run later. Nothing that goes wrong with it stops a training, and what
 takes time is found out while the model is built.

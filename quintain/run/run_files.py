@@ -1,4 +1,4 @@
-"""The files of a run that people read: `params.yaml`, gin bindings, and whose directory it is."""
+"""Readable files of a run: `params.yaml`, gin bindings, and ownership of its directory."""
 
 import contextlib
 import logging
@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from quintain import errors
 from quintain.checkpoints import checkpoints, evaluation_log, recovery_state
-from quintain.config import gin_io, provenance, run_header, yaml_io
+from quintain.config import gin_io, run_header, yaml_io
 from quintain.core import user_modules
 from quintain.files import file_io, file_paths, whole_files
-from quintain.run import config_change, history
+from quintain.run import history
 from quintain.settings import config_definitions as cfg
 
 PARAMS_FILE: Final = "params.yaml"
@@ -149,6 +149,8 @@ def check_model_dir(
         return
     former = _read_header(model_dir)
     if former and checkpoints.list_checkpoints(model_dir):
+        from quintain.run import config_change  # noqa: PLC0415 - only runs that go on do
+
         config_change.check_config_change(
             former,
             params,
@@ -171,7 +173,7 @@ def read_seed(model_dir: str) -> int | None:
 
 
 def has_started(model_dir: str) -> bool:
-    """Whether a run in `model_dir` has left anything that its settings are bound to."""
+    """Returns whether a run in `model_dir` has left anything that its settings are bound to."""
     record = file_paths.join(model_dir, history.FILE_NAME)
     return bool(checkpoints.list_checkpoints(model_dir)) or file_io.exists(record)
 
@@ -259,6 +261,8 @@ def _next_former_path(path: str) -> str:
 
 def _keep_former(path: str, params: cfg.ExperimentConfig, *, is_bound: bool) -> None:
     """Moves a `params.yaml` of other content aside and says what is different."""
+    from quintain.config import provenance  # noqa: PLC0415 - few runs change their settings
+
     former = run_header.without_header(yaml_io.load_file(path))
     changes = provenance.diff_dicts(former, params.as_dict())
     kept_as = _next_former_path(path)

@@ -1,22 +1,27 @@
-"""Which kind of run a config describes: one task, several, or one that grows in stages."""
+"""Kinds of runs that a config describes: one task, several, or one that grows in stages.
+
+What only one kind needs is imported when a config asks for it.
+"""
 
 import contextlib
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
 from quintain.core import task_factory
 from quintain.core.loop import stateful_trainer
-from quintain.core.multitask import configs, multitask
+from quintain.core.multitask import configs
 from quintain.core.progressive import configs as progressive_configs
-from quintain.core.progressive import policies, staged_policy
 from quintain.core.reports import shown_metrics
 from quintain.input.diagnosis import data_faults
 from quintain.process import user_errors
-from quintain.run import experiment_runner, multitask_runner, run_options
-from quintain.run import progressive_runner as train_lib
+from quintain.run import experiment_runner, run_options
 from quintain.settings import config_definitions as cfg
+
+if TYPE_CHECKING:
+    from quintain.core.multitask import multitask
+    from quintain.core.progressive import policies
 
 
 def build_runner(
@@ -39,16 +44,25 @@ def build_runner(
         QuintainError: If the run can't start.
     """
     if isinstance(params, configs.MultiTaskExperimentConfig):
+        from quintain.run import multitask_runner  # noqa: PLC0415 - see above
+
         with strategy.scope():
             tasks = build_multi_task(params.task, model_dir)
         return multitask_runner.MultiTaskRunner(strategy, tasks, mode, params, model_dir, options)
     if isinstance(params.trainer, progressive_configs.ProgressiveTrainerConfig):
+        from quintain.run import progressive_runner  # noqa: PLC0415 - see above
+
         with strategy.scope():
             policy = build_policy(params, model_dir)
-        return train_lib.ProgressiveRunner(strategy, policy, mode, params, model_dir, options)
+        return progressive_runner.ProgressiveRunner(
+            strategy, policy, mode, params, model_dir, options
+        )
     with strategy.scope():
         task = task_factory.get_task(params.task, logging_dir=model_dir)
     if isinstance(params, configs.MultiEvalExperimentConfig):
+        from quintain.core.multitask import multitask  # noqa: PLC0415 - see above
+        from quintain.run import multitask_runner  # noqa: PLC0415 - see above
+
         with strategy.scope():
             eval_tasks = multitask.build_tasks(params.eval_tasks, model_dir)
         return multitask_runner.MultiEvalRunner(
@@ -90,7 +104,7 @@ def list_next_commands(params: cfg.ExperimentConfig, model_dir: str) -> dict[str
     return commands
 
 
-def explaining(
+def task_errors_explained(
     params: cfg.ExperimentConfig,
     find_trainer: Callable[[], stateful_trainer.StatefulTrainer | None],
 ) -> contextlib.AbstractContextManager[Any]:
@@ -116,25 +130,29 @@ def explaining(
     return stack
 
 
-def build_multi_task(config: configs.MultiTaskConfig, model_dir: str) -> multitask.MultiTask:
+def build_multi_task(config: configs.MultiTaskConfig, model_dir: str) -> "multitask.MultiTask":
     """Builds the tasks of a config: by the builder bound to its class, or a plain `MultiTask`.
 
     Args:
         config: The tasks.
         model_dir: Directory of the run.
     """
+    from quintain.core.multitask import multitask  # noqa: PLC0415 - see above
+
     if config.BUILDER is not None:
         return config.BUILDER(config, logging_dir=model_dir)
     return multitask.MultiTask.from_config(config, logging_dir=model_dir)
 
 
-def build_policy(params: cfg.ExperimentConfig, model_dir: str) -> policies.ProgressivePolicy:
+def build_policy(params: cfg.ExperimentConfig, model_dir: str) -> "policies.ProgressivePolicy":
     """Builds the policy of a config: its task, if that is one, or one of the stages it lists.
 
     Args:
         params: The experiment.
         model_dir: Directory of the run.
     """
+    from quintain.core.progressive import policies, staged_policy  # noqa: PLC0415 - see above
+
     task_cls = task_factory.get_task_cls(type(params.task))
     if issubclass(task_cls, policies.ProgressivePolicy):
         policy: Any = task_factory.get_task(params.task, logging_dir=model_dir)

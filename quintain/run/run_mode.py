@@ -1,4 +1,4 @@
-"""What a run does, and what can be known of it before anything is built."""
+"""Modes of a run, and checks before anything is built."""
 
 import contextlib
 import enum
@@ -8,14 +8,14 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.checkpoints import checkpoints, run_lock
-from quintain.core.privacy import privacy_accounting
 from quintain.distribute import distribution
 from quintain.orbit import cluster
+from quintain.process import start_up
 from quintain.settings import config_definitions as cfg
 
 
 class Mode(enum.StrEnum):
-    """What a run does."""
+    """Modes of a run."""
 
     TRAIN = "train"
     EVAL = "eval"
@@ -27,12 +27,12 @@ class Mode(enum.StrEnum):
 
     @property
     def is_training(self) -> bool:
-        """Whether the weights change."""
+        """True if the weights change."""
         return self not in (Mode.EVAL, Mode.CONTINUOUS_EVAL)
 
     @property
     def has_evaluations(self) -> bool:
-        """Whether the training is evaluated on the way."""
+        """True if the training is evaluated on the way."""
         return self in (
             Mode.TRAIN_AND_EVAL,
             Mode.TRAIN_AND_VALIDATE,
@@ -41,7 +41,7 @@ class Mode(enum.StrEnum):
 
     @property
     def has_post_eval(self) -> bool:
-        """Whether an evaluation follows the training."""
+        """True if an evaluation follows the training."""
         return self is Mode.TRAIN_AND_POST_EVAL
 
 
@@ -68,7 +68,9 @@ def check_run(params: cfg.ExperimentConfig, mode: Mode, model_dir: str) -> None:
     """
     params.validate()
     problems: list[str] = []
-    if mode.is_training:
+    if mode.is_training and cfg.find_privacy(params) is not None:
+        from quintain.core.privacy import privacy_accounting  # noqa: PLC0415 - few trainings do
+
         problems += privacy_accounting.check(params)
     if mode.is_training and params.trainer.train_steps < 1:
         problems.append(
@@ -91,7 +93,7 @@ def check_run(params: cfg.ExperimentConfig, mode: Mode, model_dir: str) -> None:
 
 
 @contextlib.contextmanager
-def entered(
+def run_scope(
     params: cfg.ExperimentConfig, mode: str, model_dir: str | None, strategy: tf.distribute.Strategy
 ) -> Iterator[None]:
     """Keeps other trainings out of a directory, for the chief, and sets the run's precision.
@@ -99,6 +101,7 @@ def entered(
     Raises:
         ConfigError: On entering it, if another run is there; if there is no such mode.
     """
+    start_up.turn_onednn_cache_off()
     is_writer = parse_mode(mode).is_training and cluster.is_chief(strategy)
     with run_lock.hold(model_dir, is_needed=is_writer), distribution.precision(params.runtime):
         yield

@@ -1,18 +1,20 @@
-"""What a run is given besides its task and its config."""
+"""Options of a run besides its task and its config."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from quintain import orbit
 from quintain.core.loop import stateful_trainer
 from quintain.orbit.utils import summary_manager as summary_manager_lib
-from quintain.run.events import step_profile
+
+if TYPE_CHECKING:
+    from quintain.run.events import step_profile
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """How a run goes about its work. All of its drivers take these and pass them on as one."""
+    """Options of a run. All of its drivers take these and pass them on as one."""
 
     run_post_eval: bool = False
     """Whether to evaluate once more at the end."""
@@ -50,7 +52,7 @@ class RunOptions:
     on_start: Callable[[], None] | None = None
     """Called once, on the chief, when the settings of a training are written."""
 
-    profile: step_profile.StepRange | None = None
+    profile: "step_profile.StepRange | None" = None
     """Steps to profile, into the model directory."""
 
 

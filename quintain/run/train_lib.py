@@ -11,10 +11,10 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from quintain import errors, orbit
-from quintain.checkpoints import best_checkpoint, run_lock
+from quintain import errors, lazy_modules, orbit
+from quintain.checkpoints import run_lock
 from quintain.config import gin_io
-from quintain.core import base_task, base_trainer, exp_factory, user_modules
+from quintain.core import base_task, base_trainer, user_modules
 from quintain.core.reports import shown_metrics
 from quintain.distribute import distribution, runtime_environment
 from quintain.files import file_io
@@ -24,21 +24,21 @@ from quintain.run import (
     actions,
     experiment_runner,
     history,
-    live_progress,
-    orbit_experiment_runner,
-    run_environment,
     run_files,
-    run_kinds,
     run_mode,
     run_options,
 )
-from quintain.run.events import preemption
 from quintain.settings import config_definitions as cfg
 
 logger = logging.getLogger(__name__)
 
-OrbitExperimentRunner = orbit_experiment_runner.OrbitExperimentRunner
-maybe_create_best_ckpt_exporter = best_checkpoint.maybe_create_best_ckpt_exporter
+__getattr__, _ = lazy_modules.attach(
+    "quintain",
+    names={
+        "checkpoints.best_checkpoint": ("maybe_create_best_ckpt_exporter",),
+        "run.orbit_experiment_runner": ("OrbitExperimentRunner",),
+    },
+)
 
 
 def run_experiment(
@@ -108,12 +108,14 @@ def run_experiment(
     user_modules.refuse_training("run_experiment")
     is_kept = bool(model_dir) and run_mode.parse_mode(mode).is_training
     with contextlib.ExitStack() as stack:
-        stack.enter_context(run_mode.entered(params, mode, model_dir, distribution_strategy))
+        stack.enter_context(run_mode.run_scope(params, mode, model_dir, distribution_strategy))
         if is_kept:
             params = fix_seed(params, str(model_dir), distribution_strategy)
         if reporter is None:
+            from quintain.run import live_progress  # noqa: PLC0415 - commands have their own
+
             labels = {**shown_metrics.LOSSES, **getattr(task, "metric_labels", {})}
-            reporter = stack.enter_context(live_progress.showing(labels))
+            reporter = stack.enter_context(live_progress.default_reporter(labels))
         runtime_environment.set_seed(params.runtime)
         runner = experiment_runner.ExperimentRunner(
             distribution_strategy,
@@ -138,13 +140,16 @@ def run_experiment(
         if is_kept and cluster.is_chief(distribution_strategy):
             describe = functools.partial(_describe_run, params, task, str(model_dir))
             describe()
-            stack.enter_context(_directory_kept(runner, describe))
+            stack.enter_context(_directory_guarded(runner, describe))
         model, logs = runner.run()
     return model, history.Logs(logs, history.read_history(model_dir) if model_dir else None)
 
 
 def _describe_run(params: cfg.ExperimentConfig, task: base_task.Task, model_dir: str) -> None:
     """Writes what the command line needs to go on with a run that a program has started."""
+    from quintain.core import exp_factory  # noqa: PLC0415 - runs that are kept need it
+    from quintain.run import run_environment  # noqa: PLC0415 - as above
+
     found = exp_factory.find_name(params)
     if found is None:
         logger.warning(
@@ -162,7 +167,7 @@ def _describe_run(params: cfg.ExperimentConfig, task: base_task.Task, model_dir:
 
 @dataclasses.dataclass(frozen=True)
 class TrainResult:
-    """What a run came to."""
+    """Result of a run."""
 
     step: int
     """Step of the model in its present state."""
@@ -178,7 +183,7 @@ class TrainResult:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the run reached `train_steps`."""
+        """True if the run reached `train_steps`."""
         return self.step >= self.train_steps
 
 
@@ -207,6 +212,8 @@ def train_from_config(
         Interrupted: On SIGTERM or Ctrl-C, after the checkpoint is saved.
         QuintainError: If the run can't start or can't go on.
     """
+    from quintain.run import run_kinds  # noqa: PLC0415 - programs with their own task do without
+
     parsed_mode = run_mode.parse_mode(mode)
     run_mode.check_run(params, parsed_mode, model_dir)
     with contextlib.ExitStack() as stack:
@@ -231,10 +238,13 @@ def train_from_config(
             stack.enter_context(run_files.undo_on_error(model_dir))
         stack.enter_context(distribution.precision(params.runtime))
         interruption = stack.enter_context(watch_signals(params.trainer))
-        stack.enter_context(preemption.watch_notices(strategy, interruption))
+        if strategy.cluster_resolver is not None:
+            from quintain.run.events import preemption  # noqa: PLC0415 - clusters announce it
+
+            stack.enter_context(preemption.notices_watched(strategy, interruption))
         runner: experiment_runner.ExperimentRunner | None = None
         stack.enter_context(
-            run_kinds.explaining(params, lambda: runner.trainer if runner else None)
+            run_kinds.task_errors_explained(params, lambda: runner.trainer if runner else None)
         )
         runtime_environment.set_seed(params.runtime)
         runner = run_kinds.build_runner(
@@ -252,7 +262,7 @@ def train_from_config(
                     options.on_start()
 
             describe()
-            stack.enter_context(_directory_kept(runner, describe))
+            stack.enter_context(_directory_guarded(runner, describe))
         try:
             _, logs = runner.run()
         finally:
@@ -268,7 +278,7 @@ def train_from_config(
 
 
 @contextlib.contextmanager
-def _directory_kept(
+def _directory_guarded(
     runner: experiment_runner.ExperimentRunner, describe: Callable[[], None]
 ) -> Iterator[None]:
     """Saves what a run still has if its directory was removed in this block, which is an error.
@@ -365,7 +375,7 @@ def check_on_chief(strategy: tf.distribute.Strategy, check: Callable[[], None]) 
             check()
         except errors.ConfigError as error:
             problem = error
-    with cluster.leaving_together(strategy, errors.ConfigError):
+    with cluster.exit_barrier(strategy, errors.ConfigError):
         text = cluster.from_chief(strategy, None if problem is None else str(problem))
         if text is not None:
             raise errors.ConfigError(text) from problem

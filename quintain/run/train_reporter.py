@@ -1,4 +1,4 @@
-"""Tells a display what the controller does."""
+"""Reporter that tells a display what the controller does."""
 
 import operator
 from collections.abc import Mapping

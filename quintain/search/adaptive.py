@@ -1,4 +1,4 @@
-"""Adaptive searches: several brackets of successive halving, from bold to careful, side by side."""
+"""Adaptive search: several brackets of successive halving side by side."""
 
 import math
 from collections.abc import Sequence
@@ -20,7 +20,6 @@ class Tournament(base_search.SearchMethod):
         searches: Sequence[base_search.SearchMethod],
         weights: Sequence[int],
     ) -> None:
-        """Stores the searches and how much of the whole each is."""
         super().__init__(space, random)
         self.searches = tuple(searches)
         self.weights = tuple(weights)

@@ -19,7 +19,7 @@ from quintain.search import space as space_lib
 
 
 class Sizes(TypedDict):
-    """How large a bracket is."""
+    """Size of a bracket."""
 
     num_rungs: int
     """Rungs."""
@@ -38,7 +38,7 @@ class Sizes(TypedDict):
 
 
 class _RungSearch(base_search.SearchMethod, abc.ABC):
-    """What both kinds of ASHA share: rungs, and how many trials are at work at first."""
+    """Base of both kinds of ASHA: rungs, and the number of trials at work at first."""
 
     def __init__(
         self,

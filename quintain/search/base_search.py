@@ -1,4 +1,4 @@
-"""What a search method is: events about trials in, operations on trials out.
+"""Base class of search methods: events about trials in, operations on trials out.
 
 Lengths are cumulative and count units of training (batches, or steps of batches), whichever the
 experiment's config speaks of. Metrics are signed so that smaller is better; one that is not a
@@ -26,7 +26,7 @@ _MAX_SEED: Final = 2**31
 
 
 class ExitReason(enum.StrEnum):
-    """Why a trial ended before the search method closed it."""
+    """Reasons for the end of a trial before the search method closed it."""
 
     ERRORED = "errored"
     """It failed too often."""
@@ -192,7 +192,7 @@ class SearchMethod(abc.ABC):
 
     @property
     def can_reopen(self) -> bool:
-        """Whether single trials that ended may be taken up again."""
+        """True if single trials that ended may be taken up again."""
         return False
 
     def reopen(self, request_id: str, length: int) -> list[Operation]:

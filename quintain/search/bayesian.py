@@ -1,4 +1,4 @@
-"""Bayesian search: points are proposed where good ones are likely, by the samplers of Optuna.
+"""Bayesian search by the samplers of Optuna.
 
 Source:
     Parzen estimators: Bergstra et al., 2011 (https://papers.nips.cc/paper/4443).
@@ -16,7 +16,7 @@ from quintain.search import space as space_lib
 
 
 class Sizes(TypedDict):
-    """How large a search is; see `BayesianSearch`."""
+    """Size of a search; see `BayesianSearch`."""
 
     max_length: int
     max_trials: int

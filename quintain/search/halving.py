@@ -1,4 +1,4 @@
-"""Successive halving with a budget: how many trials each rung has is fixed from the start.
+"""Successive halving with a budget: the number of trials in each rung is fixed from the start.
 
 Source:
     Jamieson and Talwalkar, 2016 (https://arxiv.org/abs/1502.07943).
@@ -82,7 +82,6 @@ class HalvingSearch(base_search.SearchMethod):
     def __init__(
         self, space: space_lib.Space, random: np.random.RandomState, plan: Sequence[RungPlan]
     ) -> None:
-        """Stores the plan of the rungs."""
         super().__init__(space, random)
         if plan[0].num_trials > MAX_TRIALS:
             message = (

@@ -1,4 +1,4 @@
-"""What one hyperparameter may be: drawn, laid out as a grid, moved a little."""
+"""Types of hyperparameters: sampling, grid points and perturbation."""
 
 import abc
 import dataclasses
@@ -14,7 +14,7 @@ _MISSING: Final = object()
 
 
 class Hyperparameter(abc.ABC):
-    """What one hyperparameter may be."""
+    """Range of one hyperparameter."""
 
     @abc.abstractmethod
     def sample(self, random: np.random.RandomState) -> Any:

@@ -1,4 +1,4 @@
-"""How much each hyperparameter decides about a metric, as Optuna's evaluators find it.
+"""Importance of hyperparameters for a metric, by Optuna's evaluators.
 
 A hyperparameter that only some trials have (`when:`) is measured among these, together with those
 that all of them have, and counts as much as they are of all trials.

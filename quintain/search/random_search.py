@@ -1,4 +1,4 @@
-"""Single, random and grid search: every trial is trained to the end."""
+"""Random, grid and single search: every trial is trained to the end."""
 
 import abc
 from collections.abc import Iterator
@@ -95,7 +95,7 @@ class _FullTraining(base_search.SearchMethod, abc.ABC):
 
     @property
     def _replaces_invalid(self) -> bool:
-        """Whether another point is drawn for one that can't be trained."""
+        """True if another point is drawn for one that can't be trained."""
         return False
 
     @abc.abstractmethod

@@ -1,4 +1,4 @@
-"""Builds the search that an experiment's config describes."""
+"""Factory of the search that an experiment's config describes."""
 
 import importlib
 from collections.abc import Callable, Mapping

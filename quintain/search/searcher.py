@@ -1,4 +1,4 @@
-"""One experiment's search: a method, the trials it has open, and when it is over."""
+"""Driver of one search method: its open trials, and the end of the search."""
 
 import dataclasses
 import typing
@@ -91,7 +91,7 @@ class Searcher:
 
     @property
     def is_over(self) -> bool:
-        """Whether `Shutdown` was returned."""
+        """True once `Shutdown` was returned."""
         return self._is_over
 
     @property
@@ -126,7 +126,7 @@ class Searcher:
 
     @property
     def can_reopen(self) -> bool:
-        """Whether single trials that ended may be taken up again."""
+        """True if single trials that ended may be taken up again."""
         return self._method.can_reopen
 
     def check_extension(self, max_trials: int) -> None:

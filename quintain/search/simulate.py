@@ -1,4 +1,4 @@
-"""Runs a search without training anything, to see what it would do."""
+"""Simulation of a search without training, for previews and estimates."""
 
 import collections
 import dataclasses
@@ -19,7 +19,7 @@ MetricFn = Callable[[str, int], float]
 
 @dataclasses.dataclass
 class Simulation:
-    """What a search did."""
+    """Result of a simulated search."""
 
     lengths: dict[str, int] = dataclasses.field(default_factory=dict)
     """Units each trial was trained for, by its name, in the order of creation."""
@@ -47,7 +47,7 @@ class Simulation:
 
 @dataclasses.dataclass(frozen=True)
 class Estimate:
-    """How much a search would be."""
+    """Estimated size of a search."""
 
     done: Simulation
     """What was simulated of it."""

@@ -1,4 +1,4 @@
-"""The hyperparameters of an experiment: their ranges, drawn at random or laid out as a grid.
+"""Search space: the hyperparameters of an experiment, drawn at random or laid out as a grid.
 
 Example:
     >>> space = Space.parse({

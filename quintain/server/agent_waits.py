@@ -97,7 +97,7 @@ class AgentWaits:
             # One that is awaited directly needs less than an event.
             woken: asyncio.Future[None] = loop.create_future()
             try:
-                with launcher.watching(
+                with launcher.waker_registered(
                     name, functools.partial(loop.call_soon_threadsafe, _wake, woken)
                 ):
                     found = launcher.find_orders(

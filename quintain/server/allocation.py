@@ -1,4 +1,4 @@
-"""How memory is kept, and looked through for garbage, in the process of a master."""
+"""Memory settings of the master's process: allocator and garbage collection."""
 
 import contextlib
 import ctypes

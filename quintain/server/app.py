@@ -43,7 +43,6 @@ from quintain.server.routes import (
 )
 from quintain.server.routes import master as master_routes
 from quintain.server.routes import sign_in as sign_in_routes
-from quintain.server.routes import uploads as upload_routes
 from quintain.server.security import access, path_rules
 from quintain.server.security import sessions as sessions_lib
 from quintain.server.security import sign_in as sign_in_lib
@@ -151,7 +150,7 @@ def build_app(
         master_routes.build_router(calls, info, stop, master.summary, master.list_slots),
         sign_in_routes.build_router(sign_in),
         experiments.build_router(calls, uploads),
-        upload_routes.build_router(uploads),
+        files.build_upload_router(uploads),
         trials.build_router(calls),
         checkpoints.build_router(calls, exports_lib.Exports(home)),
         runs.build_router(run_index),

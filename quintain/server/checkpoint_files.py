@@ -1,4 +1,4 @@
-"""Where the files of checkpoints and of users' code are, and copies of them."""
+"""Locations and copies of checkpoints and of users' code."""
 
 import dataclasses
 import pathlib
@@ -6,9 +6,9 @@ import shutil
 from typing import BinaryIO
 
 from quintain import errors
-from quintain.client.http import fetched_files
 from quintain.records.rows import checkpoint as checkpoint_lib
 from quintain.records.rows import experiment as experiment_lib
+from quintain.records.views import file_listing
 from quintain.storage import checkpoint_storage, directory_storage
 
 
@@ -57,7 +57,7 @@ class StoredFiles:
         """
         copied = []
         for name in self.list_sizes():
-            path = fetched_files.make_target(target, name)
+            path = file_listing.make_target(target, name)
             with self.open(name) as source, path.open("wb") as file:
                 shutil.copyfileobj(source, file, checkpoint_storage.PIECE_BYTES)
             copied.append(str(path))

@@ -1,17 +1,17 @@
-"""Code that users of other machines send for an experiment: a `.tar` file, in pieces.
+"""Code that users of other machines send for an experiment: a `.tar` file, named by its SHA-256.
 
-A piece may come twice, so that a connection that broke costs nothing. What was begun and not used
-is deleted after a day, and when the next master starts.
+It is sent as all files are (`transfer.pieces`): who asks how much is there goes on from that, so
+that a connection that broke costs nothing, and the same code for many experiments is sent once.
+What nobody writes or uses goes after a while, and when the next master starts.
 """
 
-import base64
-import binascii
 import contextlib
+import hashlib
 import itertools
 import os
 import pathlib
 import posixpath
-import secrets
+import re
 import shutil
 import tarfile
 import threading
@@ -25,9 +25,11 @@ from quintain.master.transfer import model_files, pieces
 from quintain.records.config import experiment_sections
 
 MAX_BYTES: Final = 4 * 2**30
-"""Most bytes of all that was sent and not used."""
+"""Most bytes of all that was sent."""
 
-_MAX_AGE_SECS: Final = 24 * 3600.0
+_UNUSED_SECS: Final = 24 * 3600.0
+_USED_SECS: Final = 600.0
+_NAME: Final = re.compile("[0-9a-f]{64}")
 _PIECE_BYTES: Final = 2**20
 
 _MOST_SECS: Final = 2.0**40
@@ -35,7 +37,7 @@ _MOST_SECS: Final = 2.0**40
 
 
 class CodeUploads:
-    """What was sent to a master, until it is used.
+    """Uploaded code of a master, kept until it is used.
 
     Args:
         home: The home directory of the master.
@@ -47,70 +49,58 @@ class CodeUploads:
         self._clock = clock
         # Nothing in it has to be left out by what ignore files say, and a new master empties it.
         self._directory = model_files.find_staging(home)
+        self._pieces = pieces.Pieces()
         self._lock = threading.Lock()
-        self._written_secs: dict[str, float] = {}
+        self._ends_secs: dict[str, float] = {}
 
-    def begin(self) -> str:
-        """Returns the name of a new one."""
-        with self._lock:
-            for old in self._list_old():
-                self._forget(old)
-            name = f"upload-{secrets.token_hex(16)}"
-            with pieces.explaining(self._directory):
-                self._directory.mkdir(parents=True, exist_ok=True)
-                self._find(name).touch(mode=0o600)
-            self._written_secs[name] = self._clock()
-        return name
-
-    def write(self, name: str, offset: int, data: str) -> int:
-        """Adds a piece, and returns how many bytes there are.
+    def count(self, name: str) -> int:
+        """Returns how many bytes of a file are there; 0 if nothing is.
 
         Args:
-            name: What `begin` gave.
-            offset: Bytes before the piece.
-            data: The piece, as base64.
+            name: SHA-256 of the file, as hexadecimal digits.
 
         Raises:
-            ConfigError: If it does not follow what is there, or there is too much.
-            NotFoundError: If nobody has begun it, or it was used.
-            CheckpointError: If it can't be written.
+            ConfigError: If that is no such name.
         """
-        try:
-            piece = base64.b64decode(data, validate=True)
-        except (binascii.Error, ValueError) as error:
-            raise errors.ConfigError(f"data: is no base64 ({error}).") from error
-        with self._lock, self._opening(name) as file:
-            size = file.seek(0, os.SEEK_END)
-            if not 0 <= offset <= size:
-                raise errors.ConfigError(f"offset: got {offset}, but {size} bytes are there.")
-            found = [changing_files.find(self._find(each)) for each in self._written_secs]
-            held = sum(each.st_size for each in found if each is not None)
-            if held + len(piece) > MAX_BYTES:
+        path = self._find(name)
+        with self._lock:
+            self._forget_old()
+            return self._measure(path)
+
+    @contextlib.contextmanager
+    def write(self, name: str, offset: int) -> Iterator[pieces.Piece]:
+        """Gives what writes a piece of a file; see `pieces.Pieces.begin`.
+
+        Raises:
+            ConfigError: If there is too much, or it is no name as `count` takes it.
+        """
+        path = self._find(name)
+        with self._lock:
+            self._forget_old()
+            others = sum(self._measure(self._find(one)) for one in self._ends_secs if one != name)
+            if others >= MAX_BYTES:
                 raise errors.ConfigError(
-                    f"data: more than {MAX_BYTES:,} bytes of code wait to be used; try again later."
+                    f"upload: more than {MAX_BYTES:,} bytes of code wait to be used; try again "
+                    "later."
                 )
-            with pieces.explaining(self._find(name)):
-                file.seek(offset)
-                rest = memoryview(piece)
-                while rest:
-                    rest = rest[file.write(rest) :]
-            self._written_secs[name] = self._clock()
-            return file.seek(0, os.SEEK_END)
+            self._ends_secs[name] = self._clock() + _UNUSED_SECS
+        with self._pieces.begin(path, offset, MAX_BYTES - others) as piece:
+            yield piece
 
     @contextlib.contextmanager
     def unpacking(
         self, name: str, limits: experiment_sections.CodeConfig | None = None
     ) -> Iterator[pathlib.Path]:
-        """Gives the directory that was sent, and forgets it then.
+        """Gives the directory that was sent.
 
         Args:
-            name: What `begin` gave.
+            name: As `count` takes it.
             limits: How much it may be; those of a config that says nothing if None.
 
         Raises:
             ConfigError: If it is no such archive, or holds what may not be in it. Nothing of it
                 is written then.
-            NotFoundError: If nobody has begun it, or it was used.
+            NotFoundError: If it is not there in full.
         """
         with self._opening(name) as file, model_files.staging(self._home) as out:
             target = out / model_files.NAME
@@ -119,30 +109,38 @@ class CodeUploads:
                 _unpack(archive, target, limits or experiment_sections.CodeConfig())
             yield target
         with self._lock:
-            self._forget(name)
+            self._ends_secs[name] = self._clock() + _USED_SECS
 
     @contextlib.contextmanager
     def _opening(self, name: str) -> Iterator[IO[bytes]]:
-        file = None
-        if name in self._written_secs:
+        with contextlib.ExitStack() as opened:
+            file = None
             with changing_files.leaving_out():
-                file = self._find(name).open("r+b", buffering=0)
-        if file is None:
-            raise errors.NotFoundError(
-                f"There is no upload {name[:100]!r}; it was used, or the master was started anew."
-            )
-        with file:
+                file = opened.enter_context(self._find(name).open("rb"))
+            if file is None or hashlib.file_digest(file, "sha256").hexdigest() != name:
+                self._forget(name)
+                raise errors.NotFoundError(
+                    f"There is no upload {name}, or not all of it; send it again."
+                )
+            file.seek(0)
             yield file
 
-    def _list_old(self) -> list[str]:
+    def _forget_old(self) -> None:
         now = self._clock()
-        return [name for name, secs in self._written_secs.items() if now - secs > _MAX_AGE_SECS]
+        for name in [name for name, secs in self._ends_secs.items() if secs < now]:
+            self._forget(name)
 
     def _forget(self, name: str) -> None:
         self._find(name).unlink(missing_ok=True)
-        self._written_secs.pop(name, None)
+        self._ends_secs.pop(name, None)
+
+    def _measure(self, path: pathlib.Path) -> int:
+        found = changing_files.find(path)
+        return 0 if found is None else found.st_size
 
     def _find(self, name: str) -> pathlib.Path:
+        if not _NAME.fullmatch(name):
+            raise errors.ConfigError(f"upload: got {errors.show(name)}, expected a SHA-256.")
         return self._directory / f"{name}.tar"
 
 

@@ -18,7 +18,7 @@ from quintain.client.home import home as home_lib
 from quintain.client.home import home_database, master_file
 from quintain.client.http import unix_sockets
 from quintain.cluster.agents import agent_launcher
-from quintain.files import durable_files
+from quintain.files import disk_errors
 from quintain.master import master as master_lib
 from quintain.master.placing import slots as slots_lib
 from quintain.master.processes import launch_tokens
@@ -119,7 +119,7 @@ class MasterServer:
 
     @property
     def calls(self) -> direct_calls.DirectCalls:
-        """What users read, without HTTP."""
+        """Read interface of users, without HTTP."""
         return self._calls
 
     @property
@@ -144,7 +144,7 @@ class MasterServer:
 
     @property
     def file(self) -> master_file.MasterFile:
-        """What master.json says."""
+        """Content of master.json."""
         return self._file
 
     def request_stop(self, drain: bool = True) -> None:
@@ -158,7 +158,7 @@ class MasterServer:
 
     @property
     def is_stop_requested(self) -> bool:
-        """Whether somebody asked to stop."""
+        """True if somebody asked to stop."""
         return self._stop_request.is_set()
 
     def drain(self) -> None:
@@ -171,7 +171,7 @@ class MasterServer:
         try:
             home_lib.write_private(self._home.resume_file, content)
         except OSError as error:  # A full disk keeps experiments from being paused as well.
-            text = durable_files.explain(error) or str(error)
+            text = disk_errors.explain(error) or str(error)
             logger.warning("Trials do not save themselves; the next master takes over: %s", text)
             return
         draining = threading.Thread(target=self._master.drain, name="quintain-drain", daemon=True)

@@ -1,4 +1,4 @@
-"""What users read, answered from the store."""
+"""Read interface of the platform, answered from the store."""
 
 import functools
 import pathlib
@@ -145,15 +145,20 @@ class DirectCalls(calls.Calls):
                 )
                 is_all = selection == trial_table.Selection()
                 return trials, len(trials) if is_all else session.count_own(experiment_id, names)
-            table = tables.read_table(session, experiment)
-            chosen = [
-                table.columns["id"][row]
-                for row in table.select(selection.where, selection.sort)
-                if not names or table.columns["state"][row] in names
-            ]
+            chosen = _choose_ids(tables.read_table(session, experiment), selection, names)
             ids = list(selection.cut(chosen))
             found = {one.id: one for one in session.list_trials(experiment_id, ids=ids)}
         return [found[trial_id] for trial_id in ids], len(chosen)
+
+    def select_ids(
+        self,
+        experiment_id: int,
+        selection: trial_table.Selection,
+        state_names: Sequence[states.TrialState] = (),
+    ) -> tuple[Sequence[int], int]:
+        """Returns ids of what `select_and_count` returns, without reading whole records."""
+        chosen = _choose_ids(self.get_table(experiment_id), selection, tuple(state_names))
+        return selection.cut(chosen), len(chosen)
 
     @override
     def get_table(self, experiment_id: int) -> trial_table.TrialTable:
@@ -382,3 +387,15 @@ class DirectCalls(calls.Calls):
         from quintain.master import orphans  # noqa: PLC0415
 
         return orphans.find(self._store, self._home.path)
+
+
+def _choose_ids(
+    table: trial_table.TrialTable,
+    selection: trial_table.Selection,
+    names: Sequence[states.TrialState],
+) -> list[int]:
+    return [
+        table.columns["id"][row]
+        for row in table.select(selection.where, selection.sort)
+        if not names or table.columns["state"][row] in names
+    ]

@@ -1,4 +1,4 @@
-"""Which launcher a master has: what starts its trials, and where."""
+"""Choice of a master's launcher: local, agents or Ray."""
 
 import dataclasses
 import enum
@@ -17,7 +17,7 @@ from quintain.store import store as store_lib
 
 
 class LauncherKind(enum.StrEnum):
-    """Where a master starts trials."""
+    """Kinds of launchers."""
 
     LOCAL = "local"
     """On its own machine only."""
@@ -31,7 +31,7 @@ class LauncherKind(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True)
 class LauncherSettings:
-    """What a launcher is built from."""
+    """Settings of a launcher."""
 
     kind: LauncherKind = LauncherKind.AGENTS
     """Where trials are started."""

@@ -14,7 +14,7 @@ ReadLogs = Callable[[log.LogFilter], list[log.LogRow]]
 
 @dataclasses.dataclass(frozen=True)
 class Page(log.LogFilter):
-    """Which lines are wanted, and of which level."""
+    """Range and level of requested log lines."""
 
     level: log_levels.LogLevel = log_levels.LogLevel.INFO
     """Only lines of this level, or a more serious one."""

@@ -1,4 +1,4 @@
-"""What an experiment would be, found out without creating it."""
+"""Dry run of an experiment's config: its trials, without creating it."""
 
 import time
 from typing import Any, Final
@@ -18,7 +18,7 @@ def check(config: experiment_spec.ExperimentSpec) -> dict[str, Any]:
         ConfigError: If it can't be played.
     """
     deadline_secs = time.monotonic() + _MAX_SECS
-    with faults.explaining_search():
+    with faults.search_errors_explained():
         estimate = simulate.estimate(
             config, _MAX_TRIALS, lambda _: time.monotonic() >= deadline_secs
         )

@@ -1,4 +1,4 @@
-"""What a search method knows: its rungs with the trials in them, and which trials were copied.
+"""State of a search method: rungs with their trials, and copied trials.
 
 It is found by giving the method the stored events again, as a restarted master does. What was found
 is kept for a while, so that only new events are given.

@@ -63,7 +63,7 @@ class WaitingTexts:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """Number of requests."""
         with self._lock:
             return self._count
 

@@ -17,7 +17,7 @@ BATCH_SIZE: Final = 64
 
 @dataclasses.dataclass(frozen=True)
 class Prediction:
-    """What the model says of a text."""
+    """Prediction for a text."""
 
     label: str | None
     """Name of the most probable class; None of a regression."""

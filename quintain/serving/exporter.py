@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class Description:
-    """What an export is; kept beside it as JSON."""
+    """Description of an export, kept beside it as JSON."""
 
     kind: str
     """What the model does; see `ExportModule.kind`."""

@@ -117,7 +117,7 @@ def _show(value: Any) -> str:
 
 
 def _fits(array: np.ndarray, dtype: np.dtype[Any]) -> bool:
-    """Whether values can be of a type without a change."""
+    """True if values can be of a type without a change."""
     if array.size == 0 and array.dtype.kind == "f":
         return True  # An empty list says nothing of its type.
     if dtype.kind in "iu":

@@ -1,4 +1,4 @@
-"""How a translator searches: natively where that is possible, else by TensorFlow's operations."""
+"""Decoding of a translator: native where possible, else by TensorFlow's operations."""
 
 from typing import Any
 

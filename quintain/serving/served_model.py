@@ -1,4 +1,4 @@
-"""What a server needs of a model: texts or other instances in, plain data out."""
+"""Interface of a served model: texts or other instances in, plain data out."""
 
 import dataclasses
 import json

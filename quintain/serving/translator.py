@@ -12,7 +12,7 @@ from quintain.kernels import modes
 from quintain.kernels import translation as kernel_translation
 from quintain.nlp.data import tokenizers
 from quintain.nlp.modeling.models import seq2seq_transformer
-from quintain.nlp.modeling.ops import beam_search, decoding, sampler
+from quintain.nlp.modeling.ops import candidate_loop, decoding, sampler
 from quintain.nlp.tasks import translation
 from quintain.serving import (
     exported_model,
@@ -379,7 +379,7 @@ class Translator:
             [
                 Translation(text.decode(errors="replace"), float(score))
                 for text, score in zip(row_texts, row_scores, strict=True)
-                if score > beam_search.WORST_SCORE
+                if score > candidate_loop.WORST_SCORE
             ]
             or [Translation("", float("-inf"))]
             for row_texts, row_scores in zip(texts, scores, strict=True)

@@ -1,4 +1,4 @@
-"""The typed description of an experiment: what to train, how, and on what machine.
+"""Typed configs of an experiment, its task and its trainer.
 
 An `ExperimentConfig` has three parts. `task` describes the model and its data, `trainer` how long
 to train and what to write on the way, `runtime` the devices. All of them are plain data (see
@@ -146,7 +146,7 @@ class EarlyStoppingConfig(base_config.Config):
 
 @dataclasses.dataclass
 class TrainerConfig(base_config.Config):
-    """How long to train, and what to write on the way."""
+    """Length of a training, and what it writes on the way."""
 
     optimizer_config: optimization.OptimizationConfig = dataclasses.field(
         default_factory=optimization.OptimizationConfig
@@ -304,3 +304,10 @@ class ExperimentConfig(run_header.ConfigOfRun):
 
     runtime: RuntimeConfig = dataclasses.field(default_factory=RuntimeConfig)
     """Devices, precision, reproducibility."""
+
+
+def find_privacy(params: ExperimentConfig) -> DifferentialPrivacyConfig | None:
+    """Returns the task's `differential_privacy_config`, if its config has such a field."""
+    found: DifferentialPrivacyConfig | None
+    found = getattr(params.task, "differential_privacy_config", None)
+    return found

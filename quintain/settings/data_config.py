@@ -1,4 +1,4 @@
-"""Where examples come from, and how they are batched."""
+"""Config of input data: sources and batches."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ PositiveInt = ranges.Period
 
 @dataclasses.dataclass
 class DataConfig(base_config.Config):
-    """Where the examples come from and how they are batched.
+    """Source of the examples, and how they are batched.
 
     A field of a task may be None in its place, where the trainer is given a dataset.
     """

@@ -1,4 +1,4 @@
-"""The config of the machine: devices, precision, compilation and reproducibility."""
+"""Config of the machine: devices, precision, compilation and reproducibility."""
 
 import dataclasses
 import enum
@@ -11,7 +11,7 @@ from quintain.optimization.configs import ranges
 
 
 class Distribution(enum.StrEnum):
-    """What trains: one device, or several in one way or another."""
+    """Distribution strategies: one device, or several in one way or another."""
 
     OFF = "off"
     ONE_DEVICE = "one_device"
@@ -106,7 +106,7 @@ class RuntimeConfig(base_config.Config):
 
     @property
     def kernel_mode(self) -> modes.KernelMode:
-        """What `kernels` names."""
+        """The mode that `kernels` names."""
         return modes.KernelMode(self.kernels)
 
     @property

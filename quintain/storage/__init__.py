@@ -1,1 +1,1 @@
-"""Where checkpoints of trials are kept: directories, and object stores by fsspec."""
+"""Storage of trials' checkpoints: directories, and object stores by fsspec."""

@@ -1,4 +1,4 @@
-"""Where checkpoints of trials are kept, as their processes and as the master see it.
+"""Interfaces of a checkpoint storage, for trials' processes and for the master.
 
 A checkpoint has a name, a UUID. It appears whole or not at all: its manifest
 (`records.checkpoint_manifest`), which lists all other files, is written last, and what has none is
@@ -22,7 +22,7 @@ PIECE_BYTES: Final = 2**20
 
 @dataclasses.dataclass(frozen=True)
 class Writer:
-    """Who writes: the master finds by it what a process that was killed had begun."""
+    """Writer of a checkpoint: by it the master finds what a killed process had begun."""
 
     home_id: str = ""
     """The home of the experiment."""
@@ -39,7 +39,7 @@ class Writer:
 
 @dataclasses.dataclass(frozen=True)
 class StoredEntry:
-    """Something in a storage: a checkpoint, or what is left of one."""
+    """Entry of a storage: a checkpoint, or what is left of one."""
 
     name: str
     """Its name: of a checkpoint, its UUID."""
@@ -55,7 +55,7 @@ class StoredEntry:
 
 
 class TrialStorage(abc.ABC):
-    """What a process of a trial needs of a storage.
+    """Storage as a trial's process uses it.
 
     A checkpoint is written in this order: `stage` gives a local directory, the trial writes its
     files and the manifest there, `commit` makes it a checkpoint.
@@ -63,12 +63,12 @@ class TrialStorage(abc.ABC):
 
     @property
     def is_remote(self) -> bool:
-        """Whether `commit` sends files to another machine, so that it is worth not to wait."""
+        """True if `commit` sends files to another machine, so that waiting for it is costly."""
         return False
 
     @property
     def upload_request(self) -> Mapping[str, Any] | None:
-        """What `upload_process` needs to commit for this one; None if a thread may do it.
+        """Settings with which `upload_process` commits; None if a thread may do it.
 
         A thread may not if random numbers of Python are drawn for it.
         """
@@ -116,12 +116,12 @@ class TrialStorage(abc.ABC):
 
 
 class CheckpointStorage(TrialStorage):
-    """What the master and commands need beside it."""
+    """Storage as the master and commands use it."""
 
     @property
     @abc.abstractmethod
     def place(self) -> str:
-        """Where it is, for people: a directory or a URL."""
+        """Place of the storage, for people: a directory or a URL."""
 
     @property
     @abc.abstractmethod
@@ -171,7 +171,7 @@ class CheckpointStorage(TrialStorage):
 
     @abc.abstractmethod
     def may_have(self, name: str) -> bool:
-        """Whether something of this name may be there, as far as that is known at once."""
+        """Returns whether something of this name may be there, as far as that is known at once."""
 
     @abc.abstractmethod
     def delete_unfinished(self, directory_name: str, home_id: str) -> None:

@@ -1,4 +1,4 @@
-"""Checkpoints in a directory of this machine, or of a file system that machines share.
+"""Checkpoint storage in a directory, on this machine or on a shared file system.
 
 <uuid>/metadata.json      the manifest
        ...                what the trial writes
@@ -15,7 +15,7 @@ from typing import BinaryIO
 from typing_extensions import override
 
 from quintain import errors
-from quintain.files import changing_files, durable_files
+from quintain.files import atomic_write, changing_files
 from quintain.records import checkpoint_manifest
 from quintain.storage import checkpoint_storage, retries
 
@@ -60,7 +60,7 @@ class DirectoryStorage(checkpoint_storage.CheckpointStorage):
     @override
     def stage(self, name: str) -> pathlib.Path:
         directory = self._root / checkpoint_manifest.unfinished_name(self._writer.launch_id or name)
-        with self._explaining():
+        with self._errors_explained():
             if self._writer.is_expected:
                 checkpoint_manifest.require_storage(self._root)
             if directory.exists():
@@ -71,10 +71,10 @@ class DirectoryStorage(checkpoint_storage.CheckpointStorage):
     @override
     def commit(self, directory: pathlib.Path, name: str) -> None:
         try:
-            with self._explaining():
-                durable_files.sync_tree(directory)
+            with self._errors_explained():
+                atomic_write.sync_tree(directory)
                 directory.rename(self._root / name)
-                durable_files.sync_directory(self._root)
+                atomic_write.sync(self._root)
         except errors.CheckpointError:
             self.discard(directory, name)
             raise
@@ -94,7 +94,7 @@ class DirectoryStorage(checkpoint_storage.CheckpointStorage):
 
     @override
     def list(self) -> list[checkpoint_storage.StoredEntry]:
-        with self._explaining("can't be read"):
+        with self._errors_explained("can't be read"):
             found = []
             for path in changing_files.list_directory(self._root):
                 # A process may give it another name at any moment.
@@ -108,7 +108,7 @@ class DirectoryStorage(checkpoint_storage.CheckpointStorage):
         """Returns them without links that lead out of the directory."""
         directory = self._root / name
         inside = directory.resolve()
-        with self._explaining("can't be read"):
+        with self._errors_explained("can't be read"):
             return {
                 path: found.st_size
                 for path, found in changing_files.walk(directory).items()
@@ -122,7 +122,7 @@ class DirectoryStorage(checkpoint_storage.CheckpointStorage):
         found = (directory / path).resolve()
         if not found.is_relative_to(directory) or not found.is_file():
             raise errors.NotFoundError(f"file {path[:200]!r}: there is none of this name.")
-        with self._explaining("can't be read"):
+        with self._errors_explained("can't be read"):
             try:
                 return found.open("rb")
             except FileNotFoundError as error:
@@ -139,7 +139,7 @@ class DirectoryStorage(checkpoint_storage.CheckpointStorage):
     @override
     def delete(self, name: str) -> None:
         path = self._root / name
-        with self._explaining("can't be deleted"):
+        with self._errors_explained("can't be deleted"):
             if not path.is_dir():
                 return
             for entry in changing_files.list_directory(path):
@@ -162,7 +162,7 @@ class DirectoryStorage(checkpoint_storage.CheckpointStorage):
         return None
 
     @contextlib.contextmanager
-    def _explaining(self, what: str = "a checkpoint could not be written") -> Iterator[None]:
+    def _errors_explained(self, what: str = "a checkpoint could not be written") -> Iterator[None]:
         try:
             yield
         except OSError as error:

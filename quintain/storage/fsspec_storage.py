@@ -1,4 +1,4 @@
-"""Checkpoints in an object store, or in any file system of fsspec.
+"""Checkpoint storage in an object store, or in any file system of fsspec.
 
 <url>/<uuid>/metadata.json     the manifest, which is written last
              ...               what the trial writes
@@ -22,7 +22,7 @@ from typing import Any, BinaryIO, Final, TypeVar, cast
 from typing_extensions import override
 
 from quintain import errors
-from quintain.files import durable_files
+from quintain.files import disk_errors
 from quintain.records import checkpoint_manifest
 from quintain.storage import checkpoint_storage, remote_calls, remote_systems
 
@@ -109,7 +109,7 @@ class FsspecStorage(checkpoint_storage.CheckpointStorage):
             shutil.rmtree(directory, ignore_errors=True)
             directory.mkdir(parents=True)
         except OSError as error:
-            kind = errors.NoRoomError if durable_files.is_full(error) else errors.CheckpointError
+            kind = errors.NoRoomError if disk_errors.is_full(error) else errors.CheckpointError
             raise kind(f"a checkpoint could not be written: {error}.") from error
         return directory
 

@@ -1,4 +1,4 @@
-"""Calls of an fsspec file system: each has to answer within some time, and is repeated for a while.
+"""Calls of an fsspec file system, with timeouts and retries.
 
 A client has timeouts of its own, but not for everything: a server that takes a connection and never
 reads what is sent is waited for without end.
@@ -106,7 +106,7 @@ class RemoteCalls:
             NotFoundError: If the file is not there.
             CheckpointError: If it failed until the time was over, or would fail again.
         """
-        with _explaining(doing, is_file=is_file):
+        with _errors_explained(doing, is_file=is_file):
             return self._repeat(function, doing, num_bytes)
 
     def for_each(
@@ -140,7 +140,7 @@ class RemoteCalls:
                 )
                 for path in sorted(paths)
             ]
-            with _explaining(doing):
+            with _errors_explained(doing):
                 try:
                     for job in jobs:
                         job.result()
@@ -195,7 +195,7 @@ def read_secs(name: str, default: float) -> float:
 
 
 @contextlib.contextmanager
-def _explaining(doing: str, *, is_file: bool = False) -> Iterator[None]:
+def _errors_explained(doing: str, *, is_file: bool = False) -> Iterator[None]:
     try:
         yield
     except errors.QuintainError:

@@ -1,4 +1,4 @@
-"""Opens file systems of fsspec, and checks that they can be used, in words that help."""
+"""File systems of fsspec: opening them, and checking that they are usable."""
 
 import json
 import uuid
@@ -36,7 +36,7 @@ def trim(url: str) -> str:
 
 
 def is_object_store(url: str) -> bool:
-    """Whether a file system has no directories that would have to be made."""
+    """Returns whether a file system has no directories that would have to be made."""
     return _scheme(url) in _OBJECT_STORES
 
 

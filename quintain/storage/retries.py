@@ -1,4 +1,4 @@
-"""Calls of a storage that may fail for a while: repeated with longer and longer pauses.
+"""Retries of storage calls that may fail for a while, with exponential backoff.
 
 A disk that is full is waited for without end: there is room again when somebody makes it.
 
@@ -19,7 +19,7 @@ from concurrent import futures
 from typing import Final, TypeVar
 
 from quintain import errors
-from quintain.files import durable_files
+from quintain.files import disk_errors
 
 logger = logging.getLogger(__name__)
 
@@ -87,11 +87,11 @@ _telling = threading.Lock()
 
 
 class NoAnswerError(TimeoutError):
-    """A call took longer than it may."""
+    """A call has timed out."""
 
 
 @contextlib.contextmanager
-def telling(listener: Listener) -> Iterator[None]:
+def wait_listener(listener: Listener) -> Iterator[None]:
     """Tells a listener, which may be called from any thread, what calls wait for meanwhile."""
     _listeners.append(listener)
     try:
@@ -118,11 +118,11 @@ def note(who: object, text: str) -> None:
 
 
 class NoBucketError(OSError):
-    """The bucket, or what a storage calls so, is not there; all in it may be."""
+    """The bucket, or what a storage calls so, is missing; all in it may be."""
 
 
 def is_about_credentials(error: BaseException) -> bool:
-    """Whether a storage does not accept who asks, by what its client says in its own way."""
+    """Returns whether a storage rejects the credentials, by its client's own words."""
     return (
         isinstance(error, PermissionError)
         or _is_named(error, _NOBODY_NAMES | _REFUSAL_NAMES)
@@ -131,12 +131,12 @@ def is_about_credentials(error: BaseException) -> bool:
 
 
 def finds_no_credentials(error: BaseException) -> bool:
-    """Whether a client did not even ask, as it knows nothing to be let in by."""
+    """Returns whether a client found no credentials, so that it sent no request."""
     return _is_named(error, _NOBODY_NAMES)
 
 
 def is_refusal(error: BaseException) -> bool:
-    """Whether a storage that can be reached refuses what it may allow later on.
+    """Returns whether a storage that can be reached refuses what it may allow later.
 
     Credentials were withdrawn, or its bucket was deleted. A client that finds no credentials at all
     was never let in.
@@ -147,7 +147,7 @@ def is_refusal(error: BaseException) -> bool:
 
 
 def names_no_bucket(error: BaseException) -> bool:
-    """Whether a storage says that the bucket, and not only an object, is not there."""
+    """Returns whether a storage says that the bucket, not only an object, is missing."""
     return isinstance(error, NoBucketError) or any(
         _find_code(each) in _NO_BUCKET_CODES for each in _find_causes(error)
     )
@@ -179,7 +179,7 @@ def _find_code(error: BaseException) -> str:
 
 
 def _find_causes(error: BaseException) -> Iterator[BaseException]:
-    """Gives an error, and those that a client made it of."""
+    """Yields an error, and those that a client made it of."""
     found: BaseException | None = error
     seen: set[int] = set()
     while found is not None and id(found) not in seen:
@@ -189,12 +189,12 @@ def _find_causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _is_named(error: BaseException, names: Set[str]) -> bool:
-    """Whether an error is of a class of such a name, whose package need not be installed."""
+    """Returns whether an error is of a class of this name, whose package may be missing."""
     return any(each.__name__ in names for each in type(error).__mro__)
 
 
 def is_lasting(error: Exception) -> bool:
-    """Whether an error would come again, however often the call is repeated."""
+    """Returns whether an error is permanent: it would come again on every retry."""
     if isinstance(error, _LASTING_TYPES) or names_no_bucket(error) or is_about_credentials(error):
         return True
     if isinstance(error, OSError):
@@ -204,7 +204,7 @@ def is_lasting(error: Exception) -> bool:
 
 
 def _is_doubtful(error: Exception) -> bool:
-    """Whether a request was refused as wrong, which may have been torn on its way."""
+    """Returns whether a request was refused as malformed, which may have been torn on its way."""
     if isinstance(error, OSError):
         return error.errno == errno.EINVAL
     status = find_status(error)
@@ -253,15 +253,15 @@ def outlast_full_disks(
 
 
 def is_about_room(error: BaseException) -> bool:
-    """Whether an error says that a disk is full, or of checkpoints away, here or at the master."""
-    return isinstance(error, errors.NoRoomError) or durable_files.is_full(error)
+    """Returns whether an error means a full disk, or a lost one, here or at the master."""
+    return isinstance(error, errors.NoRoomError) or disk_errors.is_full(error)
 
 
 def find_kind(error: OSError) -> type[errors.CheckpointError]:
     """Returns the class of error by which a checkpoint is refused that a disk does not take."""
-    if durable_files.is_full(error):
+    if disk_errors.is_full(error):
         return errors.NoRoomError
-    return errors.DiskAwayError if durable_files.is_lost(error) else errors.CheckpointError
+    return errors.DiskAwayError if disk_errors.is_lost(error) else errors.CheckpointError
 
 
 def _repeat(
@@ -323,7 +323,7 @@ def call_within(function: Callable[[], T], secs: float) -> T:
 
 def describe(error: BaseException) -> str:
     """Returns what an error says on one line; its name if that is nothing. A full disk is named."""
-    place = durable_files.explain(error) if durable_files.is_full(error) else None
+    place = disk_errors.explain(error) if disk_errors.is_full(error) else None
     text = place or getattr(error, "strerror", None) or str(error)
     lines = str(text).strip().splitlines()
     return lines[0][:500] if lines else type(error).__name__

@@ -1,4 +1,4 @@
-"""The directory of a training run, kept in an object store while it is written on this machine.
+"""Mirror of a training run's directory in an object store.
 
 <url>/.quintain-run.json    the generation: what files there are, where, with their hashes
       ckpt-100.index, ...   the files
@@ -51,7 +51,7 @@ class StoredFile:
 
 @dataclasses.dataclass(frozen=True)
 class Generation:
-    """What a run was at one time."""
+    """State of a run at one time."""
 
     number: int = 0
     """Counts from 1; 0 if nothing was written in this way."""

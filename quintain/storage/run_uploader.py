@@ -1,11 +1,12 @@
-"""`python -m quintain.storage.run_uploader train|read URL DIRECTORY`: the run of another process.
+"""Uploader of another process' run to an object store.
 
-A process of its own, so that a training shares neither its processor time nor its random numbers.
-First it copies the run into the directory, which is empty, and writes a line of JSON: how many
-`files` there are, or an `error`. A reader is done then. For a training, whenever a checkpoint was
-written, a snapshot of the directory becomes the next generation. It reads `finish` on its standard
-input when nothing is written any more, and tells how that went by another line; if the input ends
-without it, the training was killed, and so is this.
+`python -m quintain.storage.run_uploader train|read URL DIRECTORY` is a process of its own, so that
+a training shares neither its processor time nor its random numbers. First it copies the run into
+the directory, which is empty, and writes a line of JSON: how many `files` there are, or an `error`.
+A reader is done then. For a training, whenever a checkpoint was written, a snapshot of the
+directory becomes the next generation. It reads `finish` on its standard input when nothing is
+written any more, and tells how that went by another line; if the input ends without it, the
+training was killed, and so is this.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Which storage an experiment's config names, and which one an address means."""
+"""Factory of checkpoint storages, from an experiment's config or from an address."""
 
 import json
 import pathlib
@@ -79,5 +79,5 @@ def open_address(
 
 
 def is_remote(address: str) -> bool:
-    """Whether an address is that of no directory."""
+    """Returns whether an address is not a directory."""
     return address.startswith("{")

@@ -1,4 +1,4 @@
-"""How fsspec's clients of object stores are made: nothing is repeated twice, nothing is guessed.
+"""Clients of object stores for fsspec, with their own retries turned off.
 
 `retries` repeats calls that fail. What clients repeat by themselves takes minutes, says nothing,
 and draws from Python's random numbers, which a trial must not miss; so it is turned off here, for

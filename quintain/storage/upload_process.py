@@ -1,4 +1,4 @@
-"""A process that uploads checkpoints of a trial, so that the trial can train meanwhile.
+"""Upload process of a trial's checkpoints, so that the trial can train meanwhile.
 
 The clients of object stores draw random numbers, which a trial must not miss, and need processor
 time; so a thread would not do. `python -m quintain.storage.upload_process` reads requests from its
@@ -105,7 +105,7 @@ def main(parent: int) -> int:
     """
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-    with retries.telling(lambda text: _say({_WAITS: text})):
+    with retries.wait_listener(lambda text: _say({_WAITS: text})):
         for line in sys.stdin:
             _say({"error": _commit(json.loads(line))})
     return 0

@@ -1,4 +1,4 @@
-"""What a store needs of a kind of database."""
+"""Database backend: the interface that SQLite and PostgreSQL implement."""
 
 import abc
 import contextlib

@@ -1,4 +1,4 @@
-"""How records are kept in columns: one for each field, of the same name.
+"""Conversion between records and columns: one column for each field, of the same name.
 
 Numbers, texts and bytes are kept as they are, members of enumerations as their texts, and all else
 as compact JSON. What no database takes as text is replaced; see `to_text`. This needs no library of

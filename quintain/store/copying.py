@@ -1,4 +1,4 @@
-"""Copies all that a store has to another one, whatever kinds of databases they are."""
+"""Copy of all rows from one store to another, of any kind of database."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""Reads curves of metrics; a damaged one is made anew from the metrics themselves."""
+"""Queries of curves; a damaged curve is rebuilt from its metrics."""
 
 import logging
 from collections.abc import Collection

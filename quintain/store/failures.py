@@ -1,11 +1,11 @@
-"""What to do when a database refuses, or the disk below it."""
+"""Errors of an SQLite file and of the disk below it, with advice."""
 
 import errno
 import os
 from typing import Final
 
 from quintain import errors
-from quintain.files import changing_files, durable_files
+from quintain.files import changing_files, disk_errors
 from quintain.store import lock_holders
 
 TOO_LARGE: Final = "got a number of more than 64 bits; there is none."
@@ -58,7 +58,7 @@ def explain(text: str, place: str) -> errors.StoreError:
 
 
 def is_damage(text: str) -> bool:
-    """Whether an SQLite file says that its content can't be, as far as it could be read."""
+    """Returns whether an SQLite file's error means that its content is damaged."""
     return any(words in text for words in _OF_DAMAGE)
 
 
@@ -69,7 +69,7 @@ def find_fault(place: str) -> errors.StoreAwayError | None:
     """
     try:
         os.stat(place)
-        durable_files.check_disk(os.path.dirname(place) or os.curdir)
+        disk_errors.check_disk(os.path.dirname(place) or os.curdir)
     except OSError as error:
         return explain_disk(error, place)
     return None
@@ -86,7 +86,7 @@ def explain_disk(error: OSError, place: str) -> errors.StoreAwayError | None:
         None if the disk is not to blame.
     """
     where = place if error.filename is None else os.fsdecode(error.filename)
-    if durable_files.is_full(error):
+    if disk_errors.is_full(error):
         return errors.StoreFullError(
             f"{where}: {error.strerror}. Make room on that disk, and it goes on."
         )
@@ -94,7 +94,7 @@ def explain_disk(error: OSError, place: str) -> errors.StoreAwayError | None:
         return errors.StoreAwayError(
             f"{place}: it is not there any more. See whether its disk is mounted, and put it back."
         )
-    if not durable_files.is_lost(error):
+    if not disk_errors.is_lost(error):
         return None
     if error.errno == errno.EROFS:
         return errors.StoreAwayError(

@@ -1,4 +1,4 @@
-"""Which other processes hold a lock of an SQLite file, so that a message can name them."""
+"""Processes that hold a lock of an SQLite file, for error messages."""
 
 import os
 import pathlib

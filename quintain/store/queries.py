@@ -1,4 +1,4 @@
-"""How records of any kind are asked for.
+"""Queries for records of any kind, as SQL text.
 
 The queries are texts, so that they can be asked through the standard library's `sqlite3` as well as
 through SQLAlchemy, whose import takes longer than what most commands read.

@@ -1,4 +1,4 @@
-"""What can be read in one transaction of a database."""
+"""Queries of a read transaction."""
 
 import abc
 import contextlib

@@ -1,4 +1,4 @@
-"""The tables, one for each kind of record; `columns` says what they hold of the record's fields.
+"""Tables of the database, one for each kind of record.
 
 The statements that make them are in `sqlite/migrations` and `postgres/migrations`. SQLite takes
 numbers and texts of any length whatever its columns say, and keeps those of its first schema:

@@ -1,4 +1,4 @@
-"""What can be done in one transaction of the store."""
+"""Session: reads and writes in one transaction of the store."""
 
 import time
 from collections.abc import Collection, Sequence
@@ -33,7 +33,6 @@ class Session(reading.Reader):
     """Reads and writes records; all of it, or nothing, is kept."""
 
     def __init__(self, runner: statements.Runner) -> None:
-        """Stores what runs statements, in whose transaction everything happens."""
         super().__init__(runner.run, is_sqlite=runner.is_sqlite, failure=runner.failure)
         self._runner = runner
         # What `Change.ref` is of each thing that has changed.

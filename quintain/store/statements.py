@@ -1,4 +1,4 @@
-"""What a session says to its database: texts of statements, made once, and who runs them.
+"""Prepared statements of a session, and their execution.
 
 They go through the database's driver.
 """

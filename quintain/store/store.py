@@ -1,4 +1,4 @@
-"""Opens the database, brings its schema up to date, and hands out transactions."""
+"""Store of experiments: opens the database, migrates it and hands out transactions."""
 
 import contextlib
 import pathlib
@@ -26,7 +26,6 @@ class Store(reading.ReadableStore):
     """
 
     def __init__(self, database: backend.Backend) -> None:
-        """Stores the database, whose schema has to be up to date; see `open_store`."""
         self.database = database
         self._writing = threading.Lock()
         self._listeners: list[Callable[[], None]] = []

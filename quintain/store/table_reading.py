@@ -1,4 +1,4 @@
-"""Reads what tables and charts of many trials show: values as they are kept, without records.
+"""Queries of tables and charts of many trials: values without records.
 
 An experiment may have tens of thousands of trials, for which building records would take longer
 than all else.

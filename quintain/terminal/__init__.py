@@ -1,1 +1,1 @@
-"""What is shown on a terminal: text that only writes, lines that stay, and bars that move."""
+"""Output on terminals: sanitized text, lines that stay, and progress bars."""

@@ -1,4 +1,4 @@
-"""How durations are written."""
+"""Format of durations."""
 
 import math
 

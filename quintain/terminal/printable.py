@@ -1,4 +1,4 @@
-"""Text of others on a terminal: what would steer the terminal is shown, not done."""
+"""Sanitizer of untrusted text: escape sequences are shown, not executed."""
 
 import re
 from typing import Final
@@ -8,7 +8,7 @@ _CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-
 
 
 def clean(text: str) -> str:
-    r"""Returns a text that only writes.
+    r"""Returns a text without control sequences.
 
     Names, lines of logs and messages come from users' code and from other programs. Control
     characters in them could change what is on the screen, the title of the window or the

@@ -1,4 +1,4 @@
-"""Where progress is shown: drawn at the bottom of a terminal, in lines elsewhere, or not at all."""
+"""Screens of progress: drawn at the bottom of a terminal, in lines elsewhere, or silent."""
 
 import sys
 import time

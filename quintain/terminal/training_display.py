@@ -1,4 +1,4 @@
-"""How training looks: a live bar on a terminal, plain lines elsewhere, or nothing."""
+"""Display of a training: a live bar on a terminal, plain lines elsewhere, or nothing."""
 
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +15,6 @@ class TrainingDisplay:
     """Shows phases, lines that stay, and how far training is."""
 
     def __init__(self, screen: screens.Screen) -> None:
-        """Stores where to show them."""
         self._screen = screen
         self._bar: progress.Progress | None = None
         self._is_begun = False

@@ -1,1 +1,1 @@
-"""Suites of tests that implementations of the package's parts have to pass."""
+"""Conformance suites that implementations of the package's interfaces have to pass."""

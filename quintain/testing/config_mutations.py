@@ -1,4 +1,4 @@
-"""Configs that nobody would write on purpose, made of good ones.
+"""Fuzzed configs: random mutations of good ones.
 
 A mutation changes a nest of mappings and lists, or the text of a YAML file, at a place and in a way
 that a random number chooses. The same seed gives the same mutations.

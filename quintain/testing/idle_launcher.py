@@ -1,4 +1,4 @@
-"""A launcher for masters that only show what is there."""
+"""Idle launcher, for masters that only show what is there."""
 
 from typing import NoReturn
 

@@ -1,4 +1,4 @@
-"""A search that ended, of any size, for tests and benchmarks of what shows it."""
+"""Synthetic search of any size, for tests and benchmarks of what shows it."""
 
 import math
 import random

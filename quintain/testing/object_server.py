@@ -1,4 +1,4 @@
-"""An S3 server of one's own, on the loopback device, whose objects outlive it; for tests.
+"""S3 server on the loopback device, whose objects outlive it; for tests.
 
 SeaweedFS keeps what it has taken in files, so that it may be killed and started again at any time,
 and asks for keys.
@@ -57,7 +57,6 @@ class ObjectServer:
     """
 
     def __init__(self, program: str) -> None:
-        """Stores where its program is."""
         self._process: subprocess.Popen[bytes] | None = None
         with contextlib.ExitStack() as held:
             sockets = [

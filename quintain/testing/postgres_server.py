@@ -1,4 +1,4 @@
-"""A PostgreSQL server of one's own, on the loopback device, for tests and benchmarks."""
+"""PostgreSQL server on the loopback device, for tests and benchmarks."""
 
 import contextlib
 import os
@@ -55,7 +55,6 @@ class PostgresServer:
     """
 
     def __init__(self, programs: pathlib.Path, *, is_durable: bool = False) -> None:
-        """Stores where its programs are, and whether its files are to outlive the machine."""
         self._programs = programs
         self._settings = _SETTINGS if is_durable else (*_SETTINGS, *_QUICK)
         self._owner: dict[str, Any] = {}
@@ -138,7 +137,7 @@ class PostgresServer:
 
     @contextlib.contextmanager
     def database(self, template: str = "template1") -> Iterator[str]:
-        """Gives the address of a new database, which is deleted afterwards."""
+        """Yields the address of a new database, which is deleted afterwards."""
         name = self.create_database(template)
         try:
             yield self.build_url(name)

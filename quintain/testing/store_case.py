@@ -1,4 +1,4 @@
-"""What the tests of a store share: its fixtures, and records to store."""
+"""Fixtures of the store's conformance suites, and records to store."""
 
 import dataclasses
 from collections.abc import Iterable, Iterator
@@ -53,7 +53,7 @@ class StoreCase:
 
     @pytest.fixture
     def store(self, url: str) -> Iterator[stores.Store]:
-        """Gives the store of the database."""
+        """Yields the store of the database."""
         opened = stores.open_store(url)
         yield opened
         opened.close()

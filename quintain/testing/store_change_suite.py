@@ -1,4 +1,4 @@
-"""How a store must keep what has changed, so that a reader can follow it."""
+"""Conformance suite for the changes that a store records."""
 
 from collections.abc import Callable
 
@@ -23,7 +23,7 @@ class ChangeSuite(store_case.StoreCase):
     """Tests of changes; a subclass gives the fixture `url`."""
 
     def test_each_write_leaves_its_change(self, store: stores.Store, trial_id: int) -> None:
-        """And listeners are called once for each transaction that left any."""
+        """Listeners are called once for each transaction that left any."""
         calls: list[int] = []
         with store.reading() as session:
             owner = session.get_trial(trial_id).experiment_id
@@ -74,7 +74,7 @@ class ChangeSuite(store_case.StoreCase):
     def test_a_transaction_leaves_one_change_of_each_thing(
         self, store: stores.Store, trial_id: int
     ) -> None:
-        """Which refers to the first of what is new; one that fails leaves none."""
+        """A change refers to the first new item; a failed transaction leaves none."""
         calls: list[str] = []
         store.add_listener(lambda: calls.append("called"))
         former = list_changes(store)
@@ -105,7 +105,7 @@ class ChangeSuite(store_case.StoreCase):
     def test_only_the_newest_changes_are_kept(
         self, store: stores.Store, trial_id: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Which are known by their numbers, also when none is left."""
+        """The bounds of kept changes are known, also when none is left."""
         monkeypatch.setattr(session_lib, "NUM_KEPT_CHANGES", 10)
         monkeypatch.setattr(session_lib, "_PRUNING_STEP", 5)
         for _ in range(22):  # After the two that made the trial.

@@ -1,4 +1,4 @@
-"""How a store must keep the curves of metrics."""
+"""Conformance suite for the curves that a store keeps."""
 
 import dataclasses
 import functools

@@ -1,4 +1,4 @@
-"""What every store has to do; subclass `StoreSuite` and give it a store.
+"""Conformance suite of stores; subclass `StoreSuite` and give it a store.
 
 class TestMyStore(store_suite.StoreSuite):
     @pytest.fixture
@@ -124,7 +124,7 @@ class StoreSuite(store_change_suite.ChangeSuite, store_curve_suite.CurveSuite):
         assert [one.id for one in done] == ids[3:]
 
     def test_notes_of_trials_are_the_users(self, store: stores.Store, trial_id: int) -> None:
-        """What the platform stores of a trial leaves its note."""
+        """The platform's updates of a trial leave its note."""
         with store.reading() as session:
             former = session.get_trial(trial_id)
         with store.transaction() as session:
@@ -138,7 +138,7 @@ class StoreSuite(store_change_suite.ChangeSuite, store_curve_suite.CurveSuite):
             session.set_trial_note(999, "nobody's")
 
     def test_events_keep_their_order(self, store: stores.Store, trial_id: int) -> None:
-        """And later ones can be asked for."""
+        """Later ones can be asked for."""
         del trial_id
         with store.transaction() as session:
             owner = session.list_experiments()[0].id
@@ -275,7 +275,7 @@ class StoreSuite(store_change_suite.ChangeSuite, store_curve_suite.CurveSuite):
     def test_processes_are_replaced_by_their_launch(
         self, store: stores.Store, trial_id: int
     ) -> None:
-        """And can be forgotten twice."""
+        """They can be forgotten twice."""
         with store.transaction() as session:
             owner = session.get_trial(trial_id).experiment_id
             record = run.Run("x", trial_id, owner, (0, 1), run.RunState.LAUNCHING, None, 1.0)
@@ -291,7 +291,7 @@ class StoreSuite(store_change_suite.ChangeSuite, store_curve_suite.CurveSuite):
     def test_when_processes_held_their_slots_outlives_them(
         self, store: stores.Store, trial_id: int
     ) -> None:
-        """And is asked for by experiment and time."""
+        """Spans can be asked for by experiment and time."""
         with store.transaction() as session:
             owner = session.get_trial(trial_id).experiment_id
             record = run.Run("x", trial_id, owner, (0, 1), run.RunState.LAUNCHING, None, 1.0)
@@ -311,7 +311,7 @@ class StoreSuite(store_change_suite.ChangeSuite, store_curve_suite.CurveSuite):
     def test_deleting_an_experiment_deletes_all_that_belongs_to_it(
         self, store: stores.Store, trial_id: int
     ) -> None:
-        """And its id is not given again."""
+        """Its id is not given again."""
         with store.transaction() as session:
             owner = session.get_trial(trial_id).experiment_id
             session.add_event(owner, {"kind": "a"})

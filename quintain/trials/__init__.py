@@ -1,4 +1,4 @@
-"""User code run as a trial: what users subclass, and what drives it.
+"""Trials: user code that the platform trains, and its drivers.
 
 Names load on first use, so that naming the package does not load TensorFlow.
 """

@@ -1,4 +1,4 @@
-"""What all kinds of trials have in common: the user's base class, its context, its controller."""
+"""Base classes of all kinds of trials: trial and controller."""
 
 import abc
 import contextlib
@@ -45,7 +45,7 @@ class Trial(abc.ABC):  # noqa: B024 - its subclasses say what is abstract
 
 @dataclasses.dataclass(frozen=True)
 class TrainResult:
-    """What came out of training on some batches."""
+    """Result of training on some batches."""
 
     num_inputs: int
     """Examples seen."""
@@ -59,7 +59,7 @@ class TrainResult:
 
 @dataclasses.dataclass(frozen=True)
 class ValidationResult:
-    """What came out of one pass through the validation data."""
+    """Result of one pass through the validation data."""
 
     metrics: dict[str, Any]
     """Values by name."""
@@ -112,7 +112,7 @@ class TrialController(abc.ABC):
         """
         return None
 
-    def naming_files(self) -> contextlib.AbstractContextManager[None]:
+    def file_errors_named(self) -> contextlib.AbstractContextManager[None]:
         """Returns a context in which errors about damaged data name the file, where it is known."""
         return contextlib.nullcontext()
 

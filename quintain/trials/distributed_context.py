@@ -1,4 +1,4 @@
-"""Which part of a trial a process is, as PEDL's trials ask for it."""
+"""Ranks of a trial's processes, and collectives among them, as PEDL's trials use them."""
 
 import hashlib
 import hmac
@@ -12,7 +12,7 @@ _SEAL_BYTES: Final = hashlib.sha256().digest_size
 
 
 class DistributedContext:
-    """Which part of a trial this process is, and what the processes of a trial tell each other.
+    """Rank of this process among those of a trial, and collectives among them.
 
     What gathers and broadcasts is a collective: all processes have to call it at the same point,
     and each waits for the others.

@@ -1,4 +1,4 @@
-"""What trials of estimators name: `determined.estimator` of PEDL's later versions."""
+"""Names of `determined.estimator`, for trials of estimators."""
 
 import pathlib
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Validation metrics of estimators that Python computes, from the values of all batches."""
+"""Metric reducers: validation metrics of estimators that Python computes from all batches."""
 
 import abc
 from collections.abc import Callable

@@ -21,8 +21,8 @@ def set_seed(seed: int) -> None:
 
 
 @contextlib.contextmanager
-def held(seed: int) -> Iterator[None]:
-    """Lets both begin at a seed within this block, and go on after it as if there had been none."""
+def seed_scope(seed: int) -> Iterator[None]:
+    """Seeds both inside this block, and puts back their states after it."""
     python, numpy = random.getstate(), np.random.get_state()
     set_seed(seed)
     try:

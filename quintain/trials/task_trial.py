@@ -266,7 +266,7 @@ class TaskTrialController(base_trial.TrialController):
         self._initialize()
         return list(_to_metrics(self._trainer.evaluate(tf.constant(1)) or {}))
 
-    def naming_files(self) -> contextlib.AbstractContextManager[None]:
+    def file_errors_named(self) -> contextlib.AbstractContextManager[None]:
         """Returns a context in which errors about damaged records name their file."""
         task, trainer = self._params.task, self._trainer
         sources = [task.train_data, task.validation_data]
@@ -325,7 +325,7 @@ class TaskTrialController(base_trial.TrialController):
                 optimizer=self._trainer.optimizer, **{checkpoint_state.TASK_VARIABLES: held}
             )
             variables = [*self._trainer.optimizer.variables, *held.list_variables()]
-            with keras_variables.keeping_rates(keras_variables.unwrap(variables)):
+            with keras_variables.learning_rates_preserved(keras_variables.unwrap(variables)):
                 others.read(paths[-1]).expect_partial()
         else:
             self._build_manager(directory).restore(paths[-1])

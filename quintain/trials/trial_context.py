@@ -1,4 +1,4 @@
-"""What a trial knows of itself: its context, and the functions that tell of it anywhere."""
+"""Context of a trial: its config, hyperparameters and ranks."""
 
 import logging
 import pathlib
@@ -31,7 +31,7 @@ TENSORBOARD: Final = "tensorboard"
 
 
 class TrialContext:
-    """What a trial can ask about itself, and tell the platform.
+    """Context of a trial: its config, hyperparameters and ranks, and requests to the platform.
 
     Attributes:
         spec: All that the process knows of its trial.

@@ -1,4 +1,4 @@
-"""Has TensorFlow do what it does once in each process, before processes are copied.
+"""Warm-up of TensorFlow in a process, before it is forked.
 
 Much of a short trial's processor time is such work: TensorFlow looks through all its kernels for
 each kind of operation, oneDNN writes its machine code, Python finds out which types its
@@ -55,13 +55,13 @@ def warm_up() -> None:
     if any(name.startswith(_ACCELERATORS) for name in os.listdir("/dev")):
         return
     if keras.backend.backend() == "tensorflow":
-        with _passing_context(), _unchanged():
+        with _temporary_context(), _library_state_preserved():
             _make_data()
             _save(*_train())
 
 
 @contextlib.contextmanager
-def _passing_context() -> Iterator[None]:
+def _temporary_context() -> Iterator[None]:
     """Computes in a context of its own, and ends it with all its threads.
 
     The one that programs have settings in is not touched.
@@ -103,7 +103,7 @@ def _delete(handle: Any) -> None:
 
 
 @contextlib.contextmanager
-def _unchanged() -> Iterator[None]:
+def _library_state_preserved() -> Iterator[None]:
     """Puts back what Python's side of Keras and TensorFlow counts, names and remembers."""
     trackers = [vars(global_state.GLOBAL_STATE_TRACKER), vars(global_state.GLOBAL_SETTINGS_TRACKER)]
     names = [*trackers, ops.gradient_registry._registry, distribute_lib._defaults]

@@ -1,4 +1,4 @@
-"""Checks what trials measured, and takes means over batches."""
+"""Checks of measured metrics, and means over batches."""
 
 import logging
 from collections.abc import Collection, Mapping, Sequence

@@ -1,1 +1,1 @@
-"""What stands between the network and an app that answers HTTP: limits, and checks of requests."""
+"""HTTP middleware: limits, and checks of requests."""

@@ -31,7 +31,7 @@ _WATCHED_SHARE: Final = 0.2
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """How many connections there may be, and how long they may take."""
+    """Numbers and durations of connections."""
 
     total: int
     """Connections in all."""
@@ -101,11 +101,11 @@ class Counted(Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody waits for an answer here."""
+        """True if nobody waits for an answer here."""
 
     @property
     def is_known(self) -> bool:
-        """Whether its last request was of somebody who is trusted."""
+        """True if its last request was of somebody who is trusted."""
 
     def give_up_if_slow(self, now_secs: float) -> None:
         """Ends the connection if its client takes too long."""
@@ -144,7 +144,7 @@ class Ledger:
         return has_room
 
     def has_room(self, now_secs: float, *, is_local: bool, num_coming: int = 0) -> bool:
-        """Whether there is, or can be made, room for one more connection.
+        """True if there is, or can be made, room for one more connection.
 
         Args:
             now_secs: The time of the loop.

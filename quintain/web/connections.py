@@ -183,13 +183,13 @@ class HttpProtocol(h11_impl.H11Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody waits for an answer here."""
+        """True if nobody waits for an answer here."""
         is_asked = self.cycle is not None and not self.cycle.response_complete
         return not is_asked or self.conn.their_state is h11.SEND_BODY
 
     @property
     def is_known(self) -> bool:
-        """Whether its last request was of somebody who is trusted."""
+        """True if its last request was of somebody who is trusted."""
         if self.scope is None:
             return self._was_known
         return bool(self.scope["state"].get(KNOWN, False))
@@ -217,7 +217,7 @@ class HttpProtocol(h11_impl.H11Protocol):
             self.transport.abort()
 
     def _owes_request(self) -> bool:
-        """Whether a request was begun, or is the first one, and is not complete."""
+        """True if a request was begun, or is the first one, and is not complete."""
         if self.conn.their_state is h11.SEND_BODY:
             return True
         is_first = self.cycle is None

@@ -45,11 +45,11 @@ STATES = [b"first", b"\x00\n{}", b""]
 def test_every_worker_finds_its_own_state_in_what_all_saved(workers, index):
     saved = workers(0, STATES).serialize()
     restored = workers(index, STATES)
-    restored._state.value = b"other"
+    restored.state.value = b"other"
 
     restored.deserialize(saved)
 
-    assert restored._state.value == STATES[index]
+    assert restored.state.value == STATES[index]
 
 
 def test_one_worker_saves_its_bare_state(workers):
@@ -57,7 +57,7 @@ def test_one_worker_saves_its_bare_state(workers):
 
     assert state.serialize() == b"alone"
     state.deserialize(b"restored")
-    assert state._state.value == b"restored"
+    assert state.state.value == b"restored"
 
 
 def test_another_number_of_workers_is_no_exact_continuation(workers, caplog):
@@ -73,5 +73,5 @@ def test_another_number_of_workers_is_no_exact_continuation(workers, caplog):
 
     assert foreign == [b"first"] * 2
     assert len(caplog.messages) == 1
-    assert state._state.value == b"kept"
+    assert state.state.value == b"kept"
     assert "is of 3 workers, now there are 1: this run is not an exact" in caplog.text

@@ -9,7 +9,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from quintain.checkpoints import state_snapshot, task_state
+from quintain.checkpoints import (
+    checkpoint_state,
+    cluster_checkpoints,
+    state_snapshot,
+    task_state,
+)
 from quintain.core import base_task, task_factory
 from quintain.core.multitask import configs as multitask_configs
 from quintain.core.multitask import multitask
@@ -94,6 +99,19 @@ def test_a_snapshot_restores_all_but_trained_weights_and_metrics():
     assert (task.generator.state.numpy().tolist(), int(task.total)) == (seeds, 1)
     assert float(mean.result()) == 3.0
     assert random.random() == first
+
+
+def test_a_snapshot_restores_the_metrics_of_an_interrupted_loop():
+    mean = keras.metrics.Mean()
+    mean.update_state(3.0)
+    state = checkpoint_state.VariablesState(lambda: mean.variables)
+    strategy = tf.distribute.get_strategy()
+    root = tf.train.Checkpoint(loop=cluster_checkpoints.PerWorkerState(strategy, state))
+
+    with state_snapshot.state_restored(root):
+        mean.reset_state()
+
+    assert float(mean.result()) == 3.0
 
 
 def run_fit(directory, epochs, is_evaluated):
@@ -186,6 +204,7 @@ def run_tasks(directory, epochs, is_evaluated):
     return read(model)
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["run_task"])
 @pytest.mark.slow
 @pytest.mark.parametrize("run", [run_fit, run_task, run_tasks])
 def test_a_run_with_evaluations_ends_with_the_state_of_one_without(run, tmp_path):

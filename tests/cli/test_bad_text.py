@@ -87,6 +87,7 @@ def pair_up(lines):
     return [f"{line}\t{line}" for line in lines]
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=[".tsv"])
 @pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".tsv", ".tsv.gz"])
 def test_translation_trains_on_odd_pairs_held_or_streamed(train_translation, write, suffix):
@@ -165,6 +166,7 @@ def train_classifier(train_bert, vocab_file):
     return train
 
 
+@pytest.mark.long("Translation shows it from end to end, and each loader has its tests")
 @pytest.mark.slow
 def test_a_classifier_trains_on_odd_texts(train_classifier, write):
     texts = [f"{line}\t1" for line in [*GOOD[:4], *ODD]]
@@ -205,6 +207,7 @@ def train_pretraining(train_bert, vocab_file):
     return train
 
 
+@pytest.mark.long("Translation shows it from end to end, and each loader has its tests")
 @pytest.mark.slow
 def test_pretraining_takes_odd_texts(train_pretraining, write):
     code, stdout, stderr = train_pretraining(write("odd.txt.gz", [*GOOD, *ODD]))

@@ -58,6 +58,19 @@ def _mistakes_are_importable(monkeypatch):
     monkeypatch.syspath_prepend(str(DIRECTORY))
 
 
+@pytest.mark.long(
+    "Further cases of a test of which some run every time",
+    but=[
+        "failing_assertion",
+        "labels_out_of_range",
+        "loss_of_a_batch",
+        "missing_import",
+        "map_function",
+        "py_function",
+        "train_step_of_its_own",
+        "wrong_dtype",
+    ],
+)
 @pytest.mark.slow
 @pytest.mark.usefixtures("_mistakes_are_importable")
 @pytest.mark.parametrize("name", CAUSES)

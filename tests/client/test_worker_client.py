@@ -45,7 +45,7 @@ def test_results_arrive_with_numbers_that_are_not_finite(master, calls):
     result = workload.WorkloadResult(
         TRAIN, 1.0, 2.0, metrics={"loss": float("inf")}, batch_metrics=[{"loss": 1.0}]
     )
-    master.answers = ["hang up", (200, {})]
+    master.answers = ["hang up", (200, "null")]
     calls.report(result)
     request = master.requests[1]
     assert (request["method"], request["path"]) == ("POST", "/api/v1/trials/7/runs/7-2/results")

@@ -124,7 +124,7 @@ class DirectClient:
         woken = threading.Event()
         master = self.cluster.master
         self.cluster.num_asked += 1
-        with self.cluster.network.carry(), master.watching(self.name, woken.set):
+        with self.cluster.network.carry(), master.waker_registered(self.name, woken.set):
             found = master.find_orders(self.name, session, after=after, kept=kept)
             if found is None and woken.wait(0.2):
                 found = master.find_orders(self.name, session, after=after, kept=kept)

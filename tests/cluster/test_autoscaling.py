@@ -160,6 +160,9 @@ def read(home, question):
         store.close()
 
 
+@pytest.mark.long(
+    "A second Ray: test_ray.py loses and adds nodes, test_ray_demand.py asks for them"
+)
 def test_a_search_makes_the_cluster_larger_and_its_end_makes_it_smaller(cluster, version, tmp_path):
     home, hurry = tmp_path / "home", tmp_path / "hurry"
     home.mkdir()

@@ -1,4 +1,4 @@
-"""The documentation is true: links lead somewhere, Python code runs, named files exist."""
+"""The documentation is true and small: links, named files and code work, and sizes have bounds."""
 
 import pathlib
 import re
@@ -7,8 +7,11 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "benchmarks/README.md"])
+DECISIONS = sorted((ROOT / "docs/decisions").glob("*.md"))
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
 SOURCE = re.compile(r"`((?:quintain|tests|examples|benchmarks|scripts)/[\w./]+\.\w+)`")
+ANCHOR = re.compile(r"\[[^\]]*\]\(([^)#\s]*)#([^)\s]+)\)")
+GENERATED = re.compile(r"^This page is (?:generated|written) (?:from|by) `", re.MULTILINE)
 PYTHON = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
 
@@ -21,6 +24,72 @@ def test_links_and_named_files_exist(page):
     missing += [path for path in SOURCE.findall(text) if not (ROOT / path).exists()]
 
     assert missing == []
+
+
+def test_pages_that_the_code_names_exist():
+    named = {
+        path
+        for source in (ROOT / "quintain").rglob("*.py")
+        for path in re.findall(r"\bdocs/[\w/-]+\.md", source.read_text())
+    }
+
+    assert named != set()
+    assert sorted(path for path in named if not (ROOT / path).exists()) == []
+
+
+def test_every_page_is_reached_from_the_index():
+    reached, waiting = set(), [ROOT / "docs/index.md"]
+    while waiting:
+        page = waiting.pop().resolve()
+        if page not in reached and page.is_relative_to(ROOT / "docs"):
+            reached.add(page)
+            links = LINK.findall(page.read_text())
+            waiting += [page.parent / link for link in links if link.endswith(".md")]
+
+    assert sorted({*(ROOT / "docs").rglob("*.md")} - reached) == []
+
+
+def test_anchors_of_links_exist():
+    missing = []
+    for page in PAGES:
+        for target, anchor in ANCHOR.findall(page.read_text()):
+            linked = (page.parent / target).resolve() if target else page
+            if "://" not in target and anchor not in list_anchors(linked.read_text()):
+                missing.append(f"{page.name}: {target}#{anchor}")
+
+    assert missing == []
+
+
+def list_anchors(text):
+    titles = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def test_the_documentation_has_at_most_35000_words():
+    pages = (ROOT / "docs").rglob("*.md")
+    counted = {
+        page: len(page.read_text().split())
+        for page in pages
+        if page.parent.name != "decisions" and not GENERATED.search(page.read_text())
+    }
+
+    assert sum(counted.values()) <= 35_000, counted
+
+
+@pytest.mark.parametrize(
+    "page", sorted((ROOT / "docs/decisions").glob("*.md")), ids=lambda p: p.stem
+)
+def test_a_decision_has_at_most_600_words(page):
+    assert len(page.read_text().split()) <= 600
+
+
+def test_the_changelog_has_at_most_120_bullets_of_one_line():
+    lines = (ROOT / "CHANGELOG.md").read_text().splitlines()
+    bullets = [line for line in lines if line.startswith("- ")]
+
+    assert len(bullets) <= 120
+    assert [line for line in bullets if len(line) > 140] == []
+    assert [line for line in lines if line.startswith("  ")] == []
 
 
 @pytest.mark.slow

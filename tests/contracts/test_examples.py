@@ -17,6 +17,10 @@ def run(command):
     )
 
 
+@pytest.mark.long(
+    "tests/contracts/test_docs.py runs the code of the pages",
+    but=["02_own_task.py-validation_loss", "06_orbit_loop.py-step 100: accuracy"],
+)
 @pytest.mark.slow
 @pytest.mark.e2e
 @pytest.mark.parametrize(
@@ -37,6 +41,7 @@ def test_example_runs(name, expected, run_python):
     assert expected in result.stdout
 
 
+@pytest.mark.long("tests/run/fitting shows it")
 @pytest.mark.slow
 @pytest.mark.e2e
 def test_the_moved_keras_script_is_known_to_commands(tmp_path, run_python):
@@ -52,6 +57,7 @@ def test_the_moved_keras_script_is_known_to_commands(tmp_path, run_python):
     assert predicted.stdout.count("outputs") == 600, predicted.stderr
 
 
+@pytest.mark.long("tests/e2e/test_roads.py walks such a way")
 @pytest.mark.slow
 @pytest.mark.e2e
 def test_example_with_own_data_runs(tmp_path):

@@ -97,6 +97,7 @@ def test_defect_18_experiments_are_listed(capsys):
     assert "translation/local" in capsys.readouterr().out
 
 
+@pytest.mark.long("The tests of each room show it, too")
 @pytest.mark.slow
 def test_defect_18_a_run_can_be_tried_without_leaving_anything(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -119,6 +120,7 @@ def test_defect_18_a_run_can_be_tried_without_leaving_anything(tmp_path, capsys,
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long("The tests of each room show it, too")
 @pytest.mark.slow
 def test_defect_18_a_run_logs_rates_times_and_memory(tmp_path):
     overrides = [

@@ -129,6 +129,7 @@ def test_defect_4_a_first_value_that_is_not_a_number_does_not_lock_the_best_chec
     assert info == {"score": 0.5, "other": None, "best_ckpt_global_step": 20}
 
 
+@pytest.mark.long("The tests of each room show it, too")
 @pytest.mark.slow
 def test_defect_4_a_nested_metric_works_and_the_name_of_the_checkpoint_is_the_step(tmp_path):
     _, logs = run(build_params(**best_of("scores|all")), "train_and_eval", tmp_path)
@@ -146,6 +147,7 @@ def test_defect_4_a_misspelt_metric_is_found_before_the_first_step(tmp_path):
     assert reporter.loops == []
 
 
+@pytest.mark.long("The tests of each room show it, too")
 @pytest.mark.slow
 def test_defect_6_a_large_loss_is_not_a_blow_up_unless_a_bound_says_so(tmp_path):
     run(build_params({"loss_offset": 1e7}), "train", tmp_path)
@@ -158,6 +160,7 @@ def test_defect_8_evaluation_without_a_checkpoint_is_an_error(tmp_path):
         run(build_params(), "eval", tmp_path)
 
 
+@pytest.mark.long("The tests of each room show it, too")
 @pytest.mark.slow
 def test_defect_8_evaluation_returns_its_metrics(tmp_path):
     run(build_params(), "train", tmp_path)
@@ -167,6 +170,7 @@ def test_defect_8_evaluation_returns_its_metrics(tmp_path):
     assert logs["validation_loss"] > 0
 
 
+@pytest.mark.long("The tests of each room show it, too")
 @pytest.mark.slow
 def test_defect_9_data_that_end_in_a_loop_end_the_training_in_order(tmp_path):
     reporter = Collector()
@@ -178,6 +182,7 @@ def test_defect_9_data_that_end_in_a_loop_end_the_training_in_order(tmp_path):
     assert "validation_loss" in logs
 
 
+@pytest.mark.long("The tests of each room show it, too")
 @pytest.mark.slow
 def test_defect_9_a_finished_run_gives_its_metrics(tmp_path):
     _, logs = run(build_params(), "train_and_eval", tmp_path)
@@ -189,6 +194,7 @@ def test_defect_9_a_finished_run_gives_its_metrics(tmp_path):
     assert again["validation_loss"] == pytest.approx(float(logs["validation_loss"]))
 
 
+@pytest.mark.long("The tests of each room show it, too")
 @pytest.mark.slow
 def test_defect_9_a_finished_run_whose_last_evaluation_is_missing_is_evaluated(tmp_path):
     run(build_params(), "train", tmp_path)
@@ -231,6 +237,7 @@ def test_defect_17_a_checkpoint_of_another_model_is_refused(tmp_path):
         run(build_params({"units": 2}, train_steps=9), "train", tmp_path)
 
 
+@pytest.mark.long("The tests of each room show it, too")
 @pytest.mark.slow
 def test_defect_18_sigterm_saves_a_checkpoint_from_which_the_run_ends_the_same(tmp_path):
     class Terminate(Collector):

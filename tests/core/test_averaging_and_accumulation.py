@@ -91,6 +91,7 @@ def test_a_metric_that_fails_at_the_end_leaves_the_weights(averaged, monkeypatch
         np.testing.assert_array_equal(former, weight)
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["float16"])
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 def test_an_interrupted_run_ends_the_same_to_the_bit(tmp_path, line_params, dtype):
@@ -141,6 +142,7 @@ def test_the_best_checkpoint_holds_the_averages_as_weights(tmp_path, line_params
         np.testing.assert_array_equal(weight, average)
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["best/best_ckpt-20"])
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["ckpt-20", "best/best_ckpt-20"])
 def test_a_trained_model_has_the_averaged_weights(tmp_path, line_params, name):
@@ -191,6 +193,9 @@ def test_an_init_checkpoint_starts_the_average(tmp_path, line_params):
         np.testing.assert_array_equal(weight.numpy(), value.numpy())
 
 
+@pytest.mark.long(
+    "Further cases of a test of which some run every time", but=["loop-True", "step-False"]
+)
 @pytest.mark.slow
 @pytest.mark.parametrize("is_finite", [False, True])
 @pytest.mark.parametrize(

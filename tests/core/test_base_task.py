@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.core import base_task, base_trainer, task_factory
-from quintain.core.reports import image_summaries
+from quintain.core.loop import task_evaluation
 from quintain.optimization.rules import sgd
 from quintain.settings import config_definitions as cfg
 
@@ -220,7 +220,7 @@ def test_images_of_an_evaluation_become_summaries_if_allowed(line_params, tmp_pa
     images = np.zeros([2, 4, 4, 3], np.uint8)
     task.reduce_aggregated_logs = lambda state, global_step: {
         "score": 1.0,
-        image_summaries.IMAGES_KEY: {"digits": images},
+        task_evaluation.IMAGES_KEY: {"digits": images},
     }
     trainer = base_trainer.Trainer(params, task, task.build_model(), None, train=False)
 
@@ -230,6 +230,6 @@ def test_images_of_an_evaluation_become_summaries_if_allowed(line_params, tmp_pa
     writer.close()
 
     assert logs["score"] == 1.0
-    assert image_summaries.IMAGES_KEY not in logs
+    assert task_evaluation.IMAGES_KEY not in logs
     written = b"".join(path.read_bytes() for path in tmp_path.iterdir())
     assert (b"digits" in written) == is_allowed

@@ -22,7 +22,6 @@ from quintain.core.progressive import configs as progressive_configs
 from quintain.run import experiment_parser
 from quintain.testing import config_mutations
 
-NUM_MUTATIONS = int(os.environ.get("QUINTAIN_FUZZ", "200"))
 UNLIMITED = {
     ("DataConfig", "seed"),
     ("RuntimeConfig", "seed"),
@@ -56,10 +55,15 @@ def check_kept(parsed, path):
     assert experiment_parser.load_params(str(path)) == parsed.params
 
 
+@pytest.fixture
+def num_mutations(is_long):
+    return int(os.environ.get("QUINTAIN_FUZZ", 200 if is_long else 60))
+
+
 @pytest.mark.slow
-def test_any_file_is_refused_with_its_place_or_kept_whole(tmp_path):
+def test_any_file_is_refused_with_its_place_or_kept_whole(tmp_path, num_mutations):
     path = tmp_path / "a [1] ü.yaml"
-    for number in range(NUM_MUTATIONS):
+    for number in range(num_mutations):
         random = random_lib.Random(number)
         name = random.choice(list(experiments()))
         if number % 4:
@@ -81,8 +85,8 @@ def test_any_file_is_refused_with_its_place_or_kept_whole(tmp_path):
 
 
 @pytest.mark.slow
-def test_any_override_is_refused_with_its_place_or_kept_whole(tmp_path):
-    for number in range(NUM_MUTATIONS // 2):
+def test_any_override_is_refused_with_its_place_or_kept_whole(tmp_path, num_mutations):
+    for number in range(num_mutations // 2):
         random = random_lib.Random(-1 - number)
         name = random.choice(list(experiments()))
         places = config_mutations.list_places(experiments()[name])

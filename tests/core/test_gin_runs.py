@@ -110,6 +110,7 @@ def test_other_bindings_for_a_run_are_shown_and_refused(tmp_path, line_params):
     assert (tmp_path / "config.gin").read_text() == "\n".join([*first, ""])
 
 
+@pytest.mark.long("Runs with gin are written and read in the tests beside it")
 @pytest.mark.slow
 def test_the_bindings_of_a_run_can_be_read_again(tmp_path, line_params):
     first = ["create_trainer.checkpoint_exporter = None", "Trainer.train_dataset = None"]
@@ -145,6 +146,7 @@ def test_the_builder_of_optimizers_goes_by_its_class_or_its_own_name():
         assert gin_io.bindings() == "build_optimizer.postprocessor = None\n"
 
 
+@pytest.mark.long("Runs with gin are written and read in the tests beside it")
 @pytest.mark.slow
 def test_a_run_without_gin_writes_none(tmp_path, line_params):
     params = line_params({"trainer": {"train_steps": 5}})

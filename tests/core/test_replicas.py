@@ -3,6 +3,7 @@
 import pytest
 
 
+@pytest.mark.long("test_every_optimizer.py shows it")
 @pytest.mark.slow
 def test_two_replicas_do_what_one_does_with_every_optimizer(run_program):
     """With clipping, accumulation of gradients and averaging of weights at once."""

@@ -153,6 +153,7 @@ def test_a_full_disk_in_mid_run_is_said_with_the_file(tmp_path, params, monkeypa
         train(params, tmp_path, "eval")
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["train_actions"])
 @pytest.mark.slow
 @pytest.mark.parametrize("event", ["train_actions", "eval_actions"])
 def test_a_directory_that_is_removed_in_mid_run_is_an_error_that_can_be_gone_on_with(

@@ -61,6 +61,7 @@ def read_steps(directory):
     return steps
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["True"])
 @pytest.mark.slow
 @pytest.mark.parametrize("allow_tpu_summary", [True, False])
 def test_steps_write_their_summaries_when_they_are_due(tmp_path, allow_tpu_summary):

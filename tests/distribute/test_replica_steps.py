@@ -52,6 +52,7 @@ def test_compiled_steps_give_the_same_results(train):
     )
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["train_step"])
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["train_step", "validation_step"])
 def test_training_and_evaluation_are_really_compiled(train, line_params, monkeypatch, method):

@@ -94,7 +94,7 @@ def test_without_a_tpu_the_error_names_the_field_and_what_to_do(monkeypatch):
 def test_the_padder_is_set_in_the_options_of_a_step(value, expected):
     runtime = cfg.RuntimeConfig(tpu_enable_xla_dynamic_padder=value)
 
-    options = tpu.run_options(runtime)
+    options = tpu.get_runtime_options(runtime)
 
     assert options.experimental_xla_options.enable_xla_dynamic_padder is expected
 

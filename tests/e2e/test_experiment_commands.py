@@ -281,6 +281,7 @@ def test_a_failing_trial_is_explained_and_the_others_go_on(shell, write_config):
     }
 
 
+@pytest.mark.long("Kills, Ctrl-C and a closed terminal show how a search goes on")
 def test_other_experiments_go_on_when_the_command_that_ran_them_ends(
     shell, write_config, hurry, tmp_path
 ):
@@ -304,6 +305,7 @@ def test_other_experiments_go_on_when_the_command_that_ran_them_ends(
     assert all(result[:2] == ("COMPLETED", 200) for result in shell.results(2).values())
 
 
+@pytest.mark.long("Kills, Ctrl-C and a closed terminal show how a search goes on")
 def test_a_stopped_master_lets_the_next_go_on(shell, write_config, hurry):
     path = write_config(secs=0.2, length=100)
     shell.run("experiment", "create", path, MODEL_DIR, "--detach", "--slots", 2)
@@ -331,6 +333,7 @@ def test_one_trial_is_tried_in_this_process(shell, write_config):
     assert not shell.home.database.exists()
 
 
+@pytest.mark.long("`test_platform_examples.py` searches it")
 def test_the_example_with_graphs_of_tensorflow_is_searched_and_exported(shell, tmp_path):
     example = ROOT / "examples" / "platform" / "tensorflow_digits"
     options = ("--slots", 2, "--set", "searcher.max_trials=4", "--set", "scheduling_unit=20")

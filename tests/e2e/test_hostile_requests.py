@@ -12,6 +12,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 PROGRAM = pathlib.Path(__file__).parents[1] / "programs" / "fuzz_master.py"
 
 
+@pytest.mark.long(
+    "Fuzz at length: `tests/server/test_every_route.py` asks the same of each address"
+)
 def test_nothing_that_a_client_says_disturbs_others_or_tells_it_their_secrets():
     done = subprocess.run(
         [sys.executable, PROGRAM, "--requests=600", "--seed=1"],

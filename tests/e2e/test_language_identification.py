@@ -79,6 +79,7 @@ def test_of_variants_of_a_language_the_larger_one_is_taken(make_corpus):
     assert make_corpus.choose_languages(texts, None, 2) == ["pt_BR"]
 
 
+@pytest.mark.long("`test_roads.py` walks such a road")
 @pytest.mark.slow
 @pytest.mark.e2e
 def test_the_whole_road_leads_from_text_to_scores(locale_dir, tmp_path):

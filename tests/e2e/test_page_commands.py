@@ -129,6 +129,7 @@ def test_every_command_gives_a_link_that_opens_the_page(home, tmp_path):
     assert go(page, Cookie=cookie).status == 401
 
 
+@pytest.mark.long("Builds a wheel, in an environment that pip makes for it")
 def test_the_wheel_has_the_page(tmp_path):
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", str(tmp_path)]
     subprocess.run([*command, str(ROOT)], check=True, timeout=300)

@@ -59,6 +59,13 @@ def search(tmp_path_factory):
     master.communicate()
 
 
+@pytest.mark.long(
+    "Two examples are searched in every run, and each kind of trial has its tests",
+    but=[
+        "keras_digits-adaptive.yaml-options0-6-0.9",
+        "tensorflow_digits-adaptive.yaml-options2-6-0.9",
+    ],
+)
 @pytest.mark.parametrize(
     ("example", "config", "options", "num_trials", "expected"),
     [
@@ -88,6 +95,7 @@ def test_the_examples_are_searched(search, example, config, options, num_trials,
     assert max(trial["best_metric"] for trial in trials) > expected
 
 
+@pytest.mark.long("test_chaos.py searches by a population")
 def test_a_population_of_keras_models_evolves(search):
     directory = EXAMPLES / "keras_digits"
     trials = search(

@@ -85,6 +85,7 @@ def _draw(dataset, num):
     return [batch.numpy().tolist() for batch in itertools.islice(dataset, num)]
 
 
+@pytest.mark.long("Evaluation and parallel trainers use a service in every run")
 def test_training_gets_all_data_in_a_random_order_without_end(make_params):
     params = make_params(tf_data_service_job_name="order")
 
@@ -121,6 +122,7 @@ def test_workers_of_a_run_share_an_evaluation(make_params):
     assert sorted(itertools.chain(*numbers)) == list(range(NUM_RECORDS))
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["True"])
 @pytest.mark.parametrize("before_batching", [False, True])
 def test_parallel_trainers_share_batches(make_params, before_batching):
     fields = {
@@ -143,6 +145,7 @@ def _draw_number(example):
     return tf.raw_ops.RandomUniform(shape=tf.zeros(0, tf.int32), dtype=tf.float64, seed=0, seed2=0)
 
 
+@pytest.mark.long("Evaluation and parallel trainers use a service in every run")
 def test_the_service_can_end_before_batching(make_params):
     params = make_params(
         is_training=False,
@@ -234,6 +237,7 @@ def test_a_run_on_a_service_is_saved_and_goes_on_with_other_batches(make_params,
     assert "the 3 batches that were trained on are not skipped" in caplog.text
 
 
+@pytest.mark.long("Evaluation and parallel trainers use a service in every run")
 def test_each_replica_gets_its_turn_in_round_robin(make_params):
     fields = make_params(tf_data_service_job_name="robin").as_dict()
     params = RoundRobinConfig(**fields)

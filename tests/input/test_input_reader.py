@@ -126,6 +126,7 @@ def test_the_same_seed_gives_the_same_order(make_params):
     assert orders[3] == orders[4]
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["4"])
 @pytest.mark.slow
 @pytest.mark.parametrize("num_pipelines", [2, 4, 6])
 def test_workers_train_on_their_own_records(make_params, num_pipelines):
@@ -148,6 +149,7 @@ def test_workers_without_sharding_train_in_different_order(make_params):
     assert first != second
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["4"])
 @pytest.mark.slow
 @pytest.mark.parametrize("cache", [False, True])
 @pytest.mark.parametrize("position", [0, 1, 4, 13])

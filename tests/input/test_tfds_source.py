@@ -86,6 +86,7 @@ def test_cached_training_sees_every_example_in_every_epoch(make_params, tiny):
     assert numbers[:20] != numbers[20:]
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["2-False", "7-True"])
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("num_pipelines", "cache"), [(2, False), (4, False), (2, True), (4, True), (7, True)]
@@ -112,6 +113,7 @@ def test_more_workers_than_files_share_out_the_examples_of_an_endless_stream(mak
     assert shares == [whole[i::7] for i in range(7)]
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["7"])
 @pytest.mark.slow
 @pytest.mark.parametrize("num_pipelines", [2, 7])
 def test_workers_share_evaluation_without_gap_or_overlap(make_params, tiny, num_pipelines):

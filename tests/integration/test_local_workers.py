@@ -149,6 +149,7 @@ def test_a_killed_worker_and_a_signal_to_another_cost_nothing_but_time(tmp_path,
     assert read_evaluations(tmp_path) == read_evaluations(undisturbed)
 
 
+@pytest.mark.long("`tests/cli/training/test_local_cluster.py` shows it")
 def test_a_mistake_in_the_config_is_shown_once_and_leaves_nothing_behind(tmp_path):
     model_dir = tmp_path / "run"
     process = start(model_dir, "--local_workers=2", **{"task.no_such_field": 1})
@@ -158,6 +159,7 @@ def test_a_mistake_in_the_config_is_shown_once_and_leaves_nothing_behind(tmp_pat
     assert not model_dir.exists()
 
 
+@pytest.mark.long("`tests/run/test_config_change.py` shows what is refused")
 def test_the_chief_refuses_other_settings_for_all_workers(tmp_path, one_worker):
     """Workers started by hand, of which the second sees another directory than the chief."""
     with contextlib.ExitStack() as sockets:

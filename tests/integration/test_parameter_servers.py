@@ -61,6 +61,7 @@ def read(directory, name):
     raise AssertionError(name)
 
 
+@pytest.mark.long("Kills: `tests/cli/training/test_local_cluster.py` shows who is started again")
 @pytest.mark.slow
 def test_a_killed_worker_and_a_killed_server_are_survived_and_every_step_counts_once(tmp_path):
     """The worker's steps are taken by another; all go back to a checkpoint with the server."""

@@ -127,6 +127,7 @@ def read(home):
     return [(row.group, row.total_batches, row.metrics) for row in rows]
 
 
+@pytest.mark.long("Kills: `tests/trials/test_remote_trials.py` cuts transfers")
 @pytest.mark.slow
 @pytest.mark.e2e
 def test_uploads_to_a_master_that_are_cut_by_kills_change_no_metric(tmp_path):

@@ -12,8 +12,7 @@ import tensorflow as tf
 
 from quintain.kernels import attention, library, modes, selection, sources
 from quintain.nlp.modeling import layers
-from quintain.nlp.modeling.layers import attention as attention_layers
-from quintain.nlp.modeling.layers import dropout
+from quintain.nlp.modeling.layers import dropout, fused_attention
 from tests.kernels import native_steps
 
 pytestmark = pytest.mark.skipif(
@@ -192,7 +191,7 @@ def test_shapes_that_do_not_fit_are_named(queries, memory, bias, named) -> None:
         attend(*given, num_heads=2, rate=0.0)
 
 
-class HalvedAttention(attention_layers.SelfAttention):
+class HalvedAttention(fused_attention.SelfAttention):
     """Attention of a user's own."""
 
     def attend(self, *given: Any) -> tf.Tensor:
@@ -202,7 +201,7 @@ class HalvedAttention(attention_layers.SelfAttention):
 
 def test_layers_of_ones_own_keep_their_way() -> None:
     x, found = draw_numbers(2, 3, 8), []
-    for kind in (attention_layers.SelfAttention, HalvedAttention):
+    for kind in (fused_attention.SelfAttention, HalvedAttention):
         layer = kind(2, 8, dropout_rate=0.0, use_bias=False, kernel_initializer="ones")
         with selection.training_scope(modes.KernelMode.NATIVE):
             found.append(layer(x, training=True))
@@ -210,7 +209,7 @@ def test_layers_of_ones_own_keep_their_way() -> None:
     np.testing.assert_allclose(found[0] / 2, found[1], rtol=1e-5)
 
 
-class SplittingAttention(attention_layers.CrossAttention):
+class SplittingAttention(fused_attention.CrossAttention):
     """A user's own that takes keys and values apart."""
 
     def call(self, inputs: tf.Tensor, memory: Any, *given: Any, **options: Any) -> tf.Tensor:
@@ -221,7 +220,7 @@ class SplittingAttention(attention_layers.CrossAttention):
 
 def test_layers_of_ones_own_get_keys_and_values_apart() -> None:
     x, found = draw_numbers(2, 3, 8), []
-    for kind in (attention_layers.CrossAttention, SplittingAttention):
+    for kind in (fused_attention.CrossAttention, SplittingAttention):
         layer = kind(2, 8, dropout_rate=0.0, use_bias=False, kernel_initializer="ones")
         layer.build([2, 3, 8])
         step = native_steps.trace(

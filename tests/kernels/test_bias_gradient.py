@@ -11,7 +11,7 @@ from tensorflow.python.eager import context
 from tensorflow.python.framework import op_callbacks
 
 from quintain.kernels import attention, attention_weights, library, modes
-from quintain.nlp.modeling.layers import attention as attention_layers
+from quintain.nlp.modeling.layers import fused_attention
 from tests.kernels import native_steps
 
 pytestmark = pytest.mark.skipif(
@@ -23,7 +23,7 @@ def draw_numbers(*shape: int, dtype: tf.DType = tf.float32, seed: int = 0) -> tf
     return tf.cast(np.random.default_rng(seed).normal(size=shape), dtype)
 
 
-class WeighingAttention(attention_layers.SelfAttention):
+class WeighingAttention(fused_attention.SelfAttention):
     """Attention of a user's own, whose products are TensorFlow's."""
 
     def attend(self, *given: Any) -> tf.Tensor:
@@ -46,7 +46,7 @@ def compute_relative(table: tf.Tensor) -> tf.Tensor:
 
 def compute_mask(logits: tf.Tensor) -> tf.Tensor:
     """Returns `[1, 1, 1, 5]`, a mask of so soft borders that it can be learnt."""
-    return attention_layers.to_bias(tf.sigmoid(logits)[tf.newaxis, tf.newaxis], tf.float32) * 1e-9
+    return fused_attention.to_bias(tf.sigmoid(logits)[tf.newaxis, tf.newaxis], tf.float32) * 1e-9
 
 
 BIASES = {
@@ -64,11 +64,19 @@ def _policy(request: pytest.FixtureRequest) -> Iterator[str]:
     keras.config.set_dtype_policy("float32")
 
 
+@pytest.mark.long(
+    "Further cases of a test of which some run every time",
+    but=[
+        "float32-relative-SelfAttention",
+        "mixed_bfloat16-alibi-WeighingAttention",
+        "float32-mask-SelfAttention",
+    ],
+)
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [attention_layers.SelfAttention, WeighingAttention])
+@pytest.mark.parametrize("kind", [fused_attention.SelfAttention, WeighingAttention])
 @pytest.mark.parametrize("name", BIASES)
 def test_layers_train_a_bias_as_with_tensorflow(
-    name: str, kind: type[attention_layers.SelfAttention], dtype: str
+    name: str, kind: type[fused_attention.SelfAttention], dtype: str
 ) -> None:
     make, shape = BIASES[name]
     layer = kind(2, 8, dropout_rate=0.0, use_bias=False)

@@ -186,6 +186,7 @@ CASES = {
 }
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["float32"])
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", [tf.float32, tf.bfloat16], ids=lambda one: one.name)
 @pytest.mark.parametrize("name", CASES)

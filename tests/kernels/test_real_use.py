@@ -10,9 +10,9 @@ import tensorflow as tf
 from quintain.kernels import library, modes, selection
 from quintain.nlp.modeling import layers
 from quintain.nlp.modeling.layers import (
-    attention,
     dropout,
     feed_forward,
+    fused_attention,
     layer_normalization,
     projection,
 )
@@ -123,7 +123,7 @@ class OwnDroppedFeedForward(feed_forward.FeedForward):
         self.dropout = OwnDropout(0.1)
 
 
-class OwnAttention(attention.SelfAttention):
+class OwnAttention(fused_attention.SelfAttention):
     def __init__(self):
         super().__init__(2, 8, dropout_rate=0.1, use_bias=True)
         self.dropout = OwnDropout(0.1)

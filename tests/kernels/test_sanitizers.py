@@ -25,6 +25,10 @@ def test_every_kernel_has_a_driver():
     assert {path.name for path in _DRIVERS} == kernels
 
 
+@pytest.mark.long(
+    "Compiles: three drivers in every run, all before a release",
+    but=["attention", "products", "decoding"],
+)
 @pytest.mark.slow
 @pytest.mark.parametrize("driver", _DRIVERS, ids=lambda path: path.stem)
 def test_addresses_and_behaviour_are_defined(driver, tmp_path):

@@ -2,7 +2,7 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors
-from quintain.distribute import step_kernels
+from quintain.distribute import replica_steps
 from quintain.kernels import library, selection
 from quintain.kernels.modes import KernelMode
 from quintain.settings import config_definitions as cfg
@@ -22,7 +22,7 @@ def _trace(**settings):
         return tf.constant(0.0)
 
     runtime = cfg.RuntimeConfig(**settings)
-    tf.function(step_kernels.compile_train_step(step, runtime))()
+    tf.function(replica_steps.compile_train_step(step, runtime))()
     return seen[0]
 
 
@@ -44,7 +44,7 @@ def test_only_steps_that_can_use_native_kernels(has_kernels, settings, is_native
 def test_auto_takes_tensorflows_where_there_are_none(monkeypatch):
     monkeypatch.setattr(library, "find_reason", lambda: "no reason")
 
-    step_kernels.check(cfg.RuntimeConfig())
+    replica_steps.check_kernels(cfg.RuntimeConfig())
 
     assert not _trace()
 
@@ -55,12 +55,12 @@ def test_native_is_an_error_where_there_are_none(monkeypatch):
     with pytest.raises(
         errors.ConfigError, match=r"runtime\.kernels: got 'native', .*no C\+\+ compiler"
     ):
-        step_kernels.check(cfg.RuntimeConfig(kernels="native"))
+        replica_steps.check_kernels(cfg.RuntimeConfig(kernels="native"))
 
 
 def test_native_is_an_error_under_xla(has_kernels):
     with pytest.raises(errors.ConfigError, match="XLA compiles the steps"):
-        step_kernels.check(cfg.RuntimeConfig(kernels="native", enable_xla=True))
+        replica_steps.check_kernels(cfg.RuntimeConfig(kernels="native", enable_xla=True))
 
 
 def test_replicas_on_gpus_do_not_use_them(has_kernels, monkeypatch):

@@ -50,6 +50,7 @@ def list_trials(store, experiment_id):
         return session.list_trials(experiment_id)
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["pbt"])
 @pytest.mark.slow
 @pytest.mark.parametrize("searcher", SEARCHES)
 def test_the_order_in_which_trials_finish_does_not_matter(
@@ -70,6 +71,7 @@ def test_the_order_in_which_trials_finish_does_not_matter(
         assert other == shown[0]
 
 
+@pytest.mark.long("Further seeds", but=["0-adaptive_simple", "0-pbt"])
 @pytest.mark.slow
 @pytest.mark.parametrize("searcher", SEARCHES)
 @pytest.mark.parametrize("seed", range(4))
@@ -113,6 +115,7 @@ def test_killed_workers_and_restarted_masters_change_no_result(
     assert shown == expected
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["pbt"])
 @pytest.mark.slow
 @pytest.mark.parametrize("searcher", SEARCHES)
 def test_damaged_checkpoints_change_no_result(
@@ -892,7 +895,7 @@ def test_a_lost_disk_of_the_home_ends_no_experiment(
     with monkeypatch.context() as patch:
         # What handles one experiment meets the disk, and so does who looks whether it is back.
         patch.setattr(scheduling.Scheduling, "_end_run", refuse)
-        patch.setattr(core.durable_files, "check_disk", refuse)
+        patch.setattr(core.disk_errors, "check_disk", refuse)
         for _ in range(3):
             master.tick()
             assert words in master.status().problem

@@ -193,6 +193,7 @@ def test_an_interrupted_fine_tuning_is_finished_after_a_restart(tmp_path, source
     assert reporter.steps == [4]
 
 
+@pytest.mark.long("Each fine-tunes several times; the tests beside it do, too")
 @pytest.mark.slow
 def test_checkpoints_of_another_fine_tuning_in_the_directory_are_not_used(tmp_path, source):
     keep_until(source, 2)
@@ -230,6 +231,7 @@ def test_a_damaged_state_is_named_and_nothing_is_deleted(tmp_path, source, conte
     assert (state.parent / "ckpt-6.index").exists()
 
 
+@pytest.mark.long("Each fine-tunes several times; the tests beside it do, too")
 @pytest.mark.slow
 def test_without_an_end_the_first_time_out_ends_it(tmp_path, source):
     assert "validation_loss" in finetune(source, tmp_path / "tuned", pretrain_steps=None)
@@ -257,6 +259,7 @@ def test_other_modes_are_an_error(tmp_path):
         continuous_finetune_lib.run_continuous_finetune("train", build_params(), str(tmp_path))
 
 
+@pytest.mark.long("Each fine-tunes several times; the tests beside it do, too")
 @pytest.mark.slow
 def test_a_run_from_a_config_leaves_its_params(tmp_path, source):
     params = build_params()
@@ -270,6 +273,7 @@ def test_a_run_from_a_config_leaves_its_params(tmp_path, source):
     assert (tmp_path / "tuned" / "metrics-6.json").exists()
 
 
+@pytest.mark.long("Each fine-tunes several times; the tests beside it do, too")
 @pytest.mark.slow
 def test_checkpoints_can_be_written_in_the_foreground(tmp_path, source, monkeypatch):
     asked = []
@@ -294,6 +298,7 @@ def test_checkpoints_can_be_written_in_the_foreground(tmp_path, source, monkeypa
     assert asked == [False]
 
 
+@pytest.mark.long("Each fine-tunes several times; the tests beside it do, too")
 @pytest.mark.slow
 def test_a_fine_tuning_that_was_stopped_goes_on_with_its_settings_or_those_allowed(
     tmp_path, source

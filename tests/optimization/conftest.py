@@ -43,7 +43,17 @@ def train(optimizer, weights, gradients, runner=_RUNNERS["graph"]):
     return [weight.numpy() for weight in weights]
 
 
-@pytest.fixture(params=_RUNNERS.values(), ids=_RUNNERS)
+_OTHERS = pytest.mark.long(
+    "Rules are the same eagerly and compiled, as test_every_optimizer.py shows"
+)
+
+
+@pytest.fixture(
+    params=[
+        pytest.param(runner, id=name, marks=() if name == "graph" else _OTHERS)
+        for name, runner in _RUNNERS.items()
+    ]
+)
 def runner(request):
     """Runs a step eagerly, in a graph, or compiled."""
     return request.param

@@ -83,6 +83,7 @@ def test_a_constant_learning_rate_is_described_as_it_was_given():
     assert optimization.Adam(3e-5).get_config()["learning_rate"] == 3e-5
 
 
+@pytest.mark.long("What all rules share is one class", but=["adamw", "adafactor", "sgd"])
 @pytest.mark.slow
 @_EVERY_TYPE
 def test_a_restored_checkpoint_goes_on_exactly(
@@ -159,6 +160,7 @@ def test_weights_of_two_types_and_variables_of_tensorflow_train_alike(name):
         np.testing.assert_allclose(weights[0], weight, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.long("What all rules share is one class", but=["adamw", "adafactor", "sgd"])
 @pytest.mark.slow
 @_EVERY_TYPE
 def test_it_lowers_the_loss_of_a_compiled_keras_model(name):
@@ -173,6 +175,7 @@ def test_it_lowers_the_loss_of_a_compiled_keras_model(name):
     assert history.history["loss"][-1] < history.history["loss"][0]
 
 
+@pytest.mark.long("What all rules share is one class", but=["adamw_experimental"])
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["sgd_experimental", "adam_experimental", "adamw_experimental"])
 def test_a_compiled_update_gives_the_same_weights(name, trained):
@@ -183,17 +186,23 @@ def test_a_compiled_update_gives_the_same_weights(name, trained):
     assert compiled.get_config()["jit_compile"]
 
 
-@pytest.fixture(scope="module")
-def replicas(run_program):
-    """For every optimizer: weights of two replicas, and of one that got the summed gradients."""
-    fields = json.dumps({name: _FIELDS.get(name, {}) for name in _TYPES})
-    return run_program("apply_summed_gradients.py", fields)
+_EVERY_TIME = ("adamw", "adafactor", "sgd", "an optimizer of keras")
 
 
+@pytest.fixture
+def replicas(name, run_program):
+    """Weights of two replicas, and of one that got the summed gradients."""
+    is_long = name not in _EVERY_TIME
+    names = [one for one in _TYPES if (one not in _EVERY_TIME) == is_long]
+    fields = json.dumps({one: _FIELDS.get(one, {}) for one in names})
+    return run_program("apply_summed_gradients.py", fields)[name]
+
+
+@pytest.mark.long("What all rules share is one class", but=_EVERY_TIME)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*_TYPES, "an optimizer of keras"])
-def test_replicas_take_the_step_of_the_summed_gradients_once(replicas, name):
-    first, second, alone = replicas[name]
+def test_replicas_take_the_step_of_the_summed_gradients_once(replicas):
+    first, second, alone = replicas
 
     assert first == second
     for left, right in zip(first, alone, strict=True):

@@ -298,6 +298,7 @@ def test_every_optimizer_comes_back_from_its_own_description(build):
     assert restored.get_config() == optimizer.get_config()
 
 
+@pytest.mark.long("test_every_optimizer.py shows it")
 @pytest.mark.slow
 @_EVERY_OPTIMIZER
 def test_every_optimizer_trains_a_compiled_keras_model(build):

@@ -15,7 +15,7 @@ def accumulate(optimizer, weights, parts, runner):
     def step(*flat):
         count = len(weights)
         batches = [flat[start : start + count] for start in range(0, len(flat), count)]
-        with optimizer.accumulating():
+        with optimizer.accumulation_only():
             for batch in batches[:-1]:
                 optimizer.apply(list(batch), weights)
         optimizer.apply(list(batches[-1]), weights)
@@ -55,7 +55,7 @@ def test_sums_start_at_zero_in_every_step():
     optimizer = gradient_accumulation.GradientAccumulation(sgd.SGD(1.0), 2)
 
     for _ in range(2):
-        with optimizer.accumulating():
+        with optimizer.accumulation_only():
             optimizer.apply([tf.constant([1.0])], [weight])
         optimizer.apply([tf.constant([3.0])], [weight])
 
@@ -67,7 +67,7 @@ def test_rows_of_sparse_gradients_are_added_up():
     rows = tf.IndexedSlices(tf.constant([[1.0], [2.0]]), tf.constant([2, 2]), tf.constant([3, 1]))
     optimizer = gradient_accumulation.GradientAccumulation(sgd.SGD(1.0), 2)
 
-    with optimizer.accumulating():
+    with optimizer.accumulation_only():
         optimizer.apply([rows], [table])
     optimizer.apply([rows], [table])
 
@@ -79,10 +79,10 @@ def test_an_overflow_in_one_batch_skips_the_update():
     scaled = loss_scaling.LossScaleOptimizer(sgd.SGD(1.0), initial_scale=8.0)
     optimizer = gradient_accumulation.GradientAccumulation(scaled, 2)
 
-    with optimizer.accumulating():
+    with optimizer.accumulation_only():
         optimizer.apply([tf.constant([np.inf])], [weight])
     optimizer.apply([tf.constant([1.0])], [weight])
-    with optimizer.accumulating():
+    with optimizer.accumulation_only():
         optimizer.apply([tf.constant([4.0])], [weight])
     optimizer.apply([tf.constant([4.0])], [weight])
 

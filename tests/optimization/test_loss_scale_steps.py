@@ -120,7 +120,7 @@ def test_accumulated_batches_are_one_update(loss_scale, run):
     accumulation = gradient_accumulation.GradientAccumulation(sgd.SGD(0.5), 2)
     optimizer = loss_scaling.scale_loss(accumulation, loss_scale)
 
-    with accumulation.accumulating():
+    with accumulation.accumulation_only():
         run(model, optimizer)
     run(model, optimizer)
 
@@ -133,7 +133,7 @@ def test_an_overflow_in_an_accumulated_batch_skips_the_update_inside_of_the_scal
     optimizer = loss_scaling.LossScaleOptimizer(accumulation, initial_scale=8.0)
 
     for first, second in [(np.inf, 1.0), (4.0, 4.0)]:
-        with accumulation.accumulating():
+        with accumulation.accumulation_only():
             optimizer.apply([tf.constant([first])], [weight])
         optimizer.apply([tf.constant([second])], [weight])
 

@@ -18,7 +18,7 @@ def test_noise_has_the_given_deviation_and_no_mean():
     mechanism = privacy.GaussianMechanism(clipping_norm=0.5, noise_multiplier=4.0, seed=7)
     pairs = make_pairs(np.full([200, 100], 3.0), np.full([5000], -1.0))
 
-    with privacy.applying_private_sum(1.0):
+    with privacy.private_sum_applied(1.0):
         (large, _), (small, _) = mechanism(pairs)
 
     for noise in (large.numpy() - 3.0, small.numpy() + 1.0):
@@ -34,7 +34,7 @@ def test_noise_is_a_function_of_seed_and_step():
     def draw(seed):
         mechanism = privacy.GaussianMechanism(clipping_norm=1.0, noise_multiplier=1.0, seed=seed)
         mechanism.follow(lambda: step)
-        with privacy.applying_private_sum(1.0):
+        with privacy.private_sum_applied(1.0):
             return mechanism(make_pairs([0.0, 0.0]))[0][0].numpy().tolist()
 
     first, again, other = draw(1), draw(1), draw(2)
@@ -56,7 +56,7 @@ def test_seed_is_secret_and_new_for_each_mechanism():
 def test_noisy_sum_is_divided_by_the_number_of_examples():
     mechanism = privacy.GaussianMechanism(clipping_norm=1.0, noise_multiplier=0.0)
 
-    with privacy.applying_private_sum(tf.constant(4.0)):
+    with privacy.private_sum_applied(tf.constant(4.0)):
         [(gradient, variable)] = mechanism(make_pairs([8.0, 6.0]))
 
     assert gradient.numpy().tolist() == [2.0, 1.5]
@@ -78,7 +78,7 @@ def test_optimizer_without_noise_is_refused():
 
     with (
         pytest.raises(errors.ConfigError, match="without a GaussianMechanism"),
-        privacy.applying_private_sum(1.0),
+        privacy.private_sum_applied(1.0),
     ):
         optimizer.apply_gradients([(tf.constant([1.0]), weight)])
 

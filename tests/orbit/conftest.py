@@ -1,13 +1,12 @@
 """Small trainers and evaluators that the tests of the outer loop share."""
 
-from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import pytest
 import tensorflow as tf
 
 from quintain import orbit
+from tests import event_files
 
 
 class Counter(orbit.StandardTrainer, orbit.StandardEvaluator):
@@ -82,17 +81,6 @@ class RecordingReporter(orbit.Reporter):
         return [event for event in self.events if event[0] in names]
 
 
-def _read_scalars(directory: str) -> Mapping[str, list[tuple[int, float]]]:
-    scalars: dict[str, list[tuple[int, float]]] = {}
-    for path in sorted(tf.io.gfile.glob(f"{directory}/events.*")):
-        for record in tf.data.TFRecordDataset(path).as_numpy_iterator():
-            event = tf.compat.v1.Event.FromString(record)
-            for value in event.summary.value:
-                number = float(np.ravel(tf.make_ndarray(value.tensor))[0])
-                scalars.setdefault(value.tag, []).append((event.step, number))
-    return scalars
-
-
 @pytest.fixture
 def make_counter():
     """Returns a function that builds a `Counter` over 0, 1, 2, ... (without end by default)."""
@@ -112,7 +100,7 @@ def reporter():
 @pytest.fixture
 def read_scalars():
     """Returns a function from a directory to `{tag: [(step, value), ...]}` of its event files."""
-    return _read_scalars
+    return event_files.read_scalars
 
 
 @pytest.fixture

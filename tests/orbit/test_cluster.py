@@ -14,7 +14,7 @@ def test_the_end_of_another_worker_is_looked_into_before_all_are_started_again(m
 
     with (
         pytest.raises(errors.ClusterError, match="Once that is mended, start all workers again"),
-        cluster.explain_lost_workers(types.SimpleNamespace()),
+        cluster.lost_workers_explained(types.SimpleNamespace()),
     ):
         raise lost(None, None, "gone")
 

@@ -264,6 +264,7 @@ def test_interruption_ends_the_wait_for_checkpoints(make_counter, make_manager):
             controller.evaluate_continuously(timeout=None)
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["15"])
 @pytest.mark.slow
 @pytest.mark.e2e
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -113,7 +113,7 @@ def open_page(browser):
     """Opens a view of a server; the test fails if the page complains in the console."""
     contexts, complaints = [], []
 
-    def opened(server, view, *, may_lose_master=False, script="", **settings):
+    def opened(server, view, *, may_lose_master=False, expected="", script="", **settings):
         context = browser.new_context(viewport={"width": 1280, "height": 800}, **settings)
         contexts.append(context)
         context.add_init_script(script)
@@ -122,7 +122,10 @@ def open_page(browser):
         page.on("pageerror", lambda error: complaints.append(str(error)))
 
         def note(message):
-            if message.type == "error" and not (may_lose_master and "net::ERR" in message.text):
+            is_expected = (may_lose_master and "net::ERR" in message.text) or (
+                expected and expected in message.text
+            )
+            if message.type == "error" and not is_expected:
                 complaints.append(message.text)
 
         page.on("console", note)

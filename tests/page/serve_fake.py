@@ -17,6 +17,9 @@ import time
 import urllib.parse
 from typing import Any
 
+from quintain import errors
+from quintain.records.views import trial_table
+
 PAGE = pathlib.Path(__file__).parents[2] / "quintain/server/page"
 TYPES = {
     ".js": "text/javascript",
@@ -190,6 +193,14 @@ class Home:
             else {},
         }
 
+    def choose(self, where: str) -> list[dict[str, int]]:
+        """Returns the trials that an expression chooses."""
+        found = self.to_table()
+        columns = dict.fromkeys(trial_table.COLUMNS, [None] * len(self.trials)) | found["columns"]
+        metrics = {name: trial_table.MetricColumns(**one) for name, one in found["metrics"].items()}
+        table = trial_table.TrialTable(**{**found, "columns": columns, "metrics": metrics})
+        return [{"id": self.trials[row]["id"]} for row in table.select(where)]
+
     def to_curves(self, names: list[str], trial_ids: list[int]) -> bytes:
         """Returns packed curves."""
         wanted = set(trial_ids)
@@ -327,10 +338,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 self.home.to_curves(query.get("metric", []), trial_ids),
             )
         elif path in answers:
-            self.send(200, "application/json", json.dumps(answers[path]()).encode())
+            self.send_json(200, answers[path]())
+        elif path == "/experiments/1/trials":
+            try:
+                self.send_json(200, self.home.choose(query["where"][0]))
+            except errors.ConfigError as error:
+                self.send_json(400, {"error": {"kind": "ConfigError", "message": str(error)}})
         else:
-            error = {"kind": "NotFoundError", "message": f"There is no {path} here."}
-            self.send(404, "application/json", json.dumps({"error": error}).encode())
+            message = f"There is no {path} here."
+            self.send_json(404, {"error": {"kind": "NotFoundError", "message": message}})
 
     def stream(self, cursor: str) -> None:
         """Sends events until the browser goes."""
@@ -358,6 +374,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         head = f"id: {cursor}\n" if cursor else ""
         self.wfile.write(f"{head}event: {kind}\ndata: {json.dumps(data)}\n\n".encode())
         self.wfile.flush()
+
+    def send_json(self, code: int, content: Any) -> None:
+        """Sends an answer of data."""
+        self.send(code, "application/json", json.dumps(content).encode())
 
     def send(self, code: int, kind: str, body: bytes) -> None:
         """Sends a whole answer."""

@@ -57,6 +57,7 @@ def test_brushes_filter_all_views_and_are_in_the_link(serve, open_page):
     expect(count).to_have_text(f"{by_name} of 200 trials")
 
 
+@pytest.mark.long("Details of charts; brushes, zoom and tables are tried in every run")
 def test_axes_are_moved_and_brushed_by_the_keyboard(serve, open_page):
     page = open_page(serve(num_trials=50), "#/experiments/1?tab=parallel")
     name = page.get_by_role("button", name="learning_rate", exact=True)
@@ -115,6 +116,7 @@ def test_a_zoom_is_in_the_link_and_fetches_all_points_of_few_curves(serve, open_
     expect(page).not_to_have_url(re.compile("range="))
 
 
+@pytest.mark.long("Details of charts; brushes, zoom and tables are tried in every run")
 def test_a_curve_names_its_trial_and_is_selected_by_a_click(serve, open_page):
     page = open_page(serve(num_trials=5), "#/experiments/1?tab=curves")
     chart = page.get_by_role("group", name=re.compile("5 curves"))
@@ -131,6 +133,7 @@ def test_a_curve_names_its_trial_and_is_selected_by_a_click(serve, open_page):
     expect(page.get_by_role("columnheader", name=f"Trial {trial}")).to_be_visible()
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["parallel"])
 @pytest.mark.parametrize("tab", ["curves", "parallel", "scatter"])
 def test_every_chart_has_its_table(serve, open_page, tab):
     page = open_page(serve(num_trials=30), f"#/experiments/1?tab={tab}")
@@ -140,6 +143,7 @@ def test_every_chart_has_its_table(serve, open_page, tab):
     expect(page.locator(".chart-table tbody tr")).to_have_count(30)
 
 
+@pytest.mark.long("Details of charts; brushes, zoom and tables are tried in every run")
 def test_experiments_stand_side_by_side(serve, open_page):
     server = serve(num_trials=30)
     page = open_page(server, "#/experiments/1")
@@ -158,6 +162,7 @@ def test_experiments_stand_side_by_side(serve, open_page):
     expect(page).to_have_url(re.compile("ids=2$"))
 
 
+@pytest.mark.long("Details of charts; brushes, zoom and tables are tried in every run")
 def test_importance_says_why_it_is_not_told(serve, open_page):
     page = open_page(serve(num_trials=3), "#/experiments/1")
     told = {"evaluator": "", "num_trials": 3, "importances": [], "problem": "Three are too few."}
@@ -171,6 +176,7 @@ def test_importance_says_why_it_is_not_told(serve, open_page):
     expect(page.get_by_text("Three are too few.")).to_be_visible()
 
 
+@pytest.mark.long("Details of charts; brushes, zoom and tables are tried in every run")
 def test_curves_come_back_after_everything_was_fetched_anew(serve, open_page):
     server = serve(num_trials=5)
     page = open_page(server, "#/experiments/1?tab=curves", may_lose_master=True)

@@ -75,7 +75,7 @@ def test_page_says_that_the_master_is_gone_and_goes_on_when_it_is_back(serve, op
 
 
 def test_filter_chooses_rows_and_names_the_mistake_in_a_wrong_one(serve, open_page):
-    page = open_page(serve(num_trials=500), "#/experiments/1")
+    page = open_page(serve(num_trials=500), "#/experiments/1", expected="status of 400")
     expect(page.locator(ROWS).first).to_be_visible()
 
     page.get_by_role("button", name="?").click()
@@ -87,8 +87,8 @@ def test_filter_chooses_rows_and_names_the_mistake_in_a_wrong_one(serve, open_pa
     page.get_by_label("Filter trials").fill("optimizer == lamb and accuracy > 0.5")
     expect(page.locator(".filter-problem")).to_have_count(0)
 
-    page.get_by_role("button", name="completed").click()
     expect(page.locator(".filter-count")).to_have_text(re.compile(r"^\d+ of 500 trials"))
+    page.get_by_role("button", name="completed").click()
     assert set(read_column(page, 10)) == {"lamb"}
     assert set(read_column(page, 2)) == {"completed"}
 
@@ -115,6 +115,7 @@ def test_link_shows_the_same_view(serve, open_page):
     assert read_column(other, 1)[:15] == read_column(page, 1)[:15]
 
 
+@pytest.mark.long("Details of the table; test_large_search.py tries it on a real master")
 def test_way_back_from_a_trial_leads_to_the_same_rows(serve, open_page):
     page = open_page(serve(num_trials=2000), "#/experiments/1?sort=-id")
     expect(page.locator(ROWS).first).to_be_visible()
@@ -122,12 +123,13 @@ def test_way_back_from_a_trial_leads_to_the_same_rows(serve, open_page):
     page.locator(".grid").evaluate("(grid) => { grid.scrollTop = 9000; }")
     expect(page.locator(ROWS + "[aria-rowindex='310']")).to_be_visible()
     page.evaluate("location.hash = '#/nothing'")
-    expect(page.get_by_text("There is no such page")).to_be_visible()
+    expect(page.get_by_text("Page not found")).to_be_visible()
     page.go_back()
 
     expect(page.locator(ROWS + "[aria-rowindex='310']")).to_be_visible()
 
 
+@pytest.mark.long("Details of the table; test_large_search.py tries it on a real master")
 def test_a_key_counts_as_soon_as_there_are_rows(serve, open_page):
     slow = """
         const later = window.setTimeout;
@@ -158,6 +160,7 @@ def test_keys_walk_select_and_open(serve, open_page):
     expect(page.get_by_role("heading", name="Experiments")).to_be_visible()
 
 
+@pytest.mark.long("Details of the table; test_large_search.py tries it on a real master")
 def test_csv_has_all_rows_and_columns(serve, open_page, tmp_path):
     page = open_page(serve(num_trials=1200), "#/experiments/1")
 
@@ -184,6 +187,7 @@ def test_hostile_names_are_text_and_archived_experiments_are_shown_on_demand(ser
     expect(page.locator("tbody tr")).to_have_count(5)
 
 
+@pytest.mark.long("Details of the table; test_large_search.py tries it on a real master")
 def test_empty_home_says_what_to_do_next(serve, open_page):
     page = open_page(serve(is_empty=True), "#/experiments")
 
@@ -191,6 +195,7 @@ def test_empty_home_says_what_to_do_next(serve, open_page):
     expect(page).to_have_title("Experiments · Quintain")
 
 
+@pytest.mark.long("Details of the table; test_large_search.py tries it on a real master")
 def test_phone_scrolls_the_table_and_not_the_page(serve, open_page):
     page = open_page(serve(num_trials=100), "#/experiments/1")
     page.set_viewport_size({"width": 390, "height": 800})

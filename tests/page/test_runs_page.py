@@ -87,7 +87,7 @@ def test_a_run_is_watched_while_it_trains(link, runs, visit):
     page.get_by_role("link", name="Config").click()
     page.get_by_role("rowheader", name="task.model.width").wait_for()
     page.get_by_role("link", name="Environment").click()
-    visit.wait("Nothing is known of its start")
+    visit.wait("No start information")
 
 
 def test_runs_are_compared_by_their_curves_and_what_differs(link, visit):
@@ -112,8 +112,9 @@ def test_runs_are_compared_by_their_curves_and_what_differs(link, visit):
     page.go_back()
 
 
+@pytest.mark.long("test_large_search.py shows it")
 def test_a_run_that_there_is_not_says_so(link, visit):
     visit.expected = ["404"]
     visit.open(link, "/runs/nothing")
 
-    visit.wait("There is no such run")
+    visit.wait("Run not found")

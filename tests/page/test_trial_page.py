@@ -134,11 +134,11 @@ def test_logs_of_a_failed_trial_are_read_from_their_end(server, visit):
     page.get_by_role("button", name="show less").wait_for()
     assert len(texts.nth(1).text_content()) > 1_000_000
 
-    page.get_by_label("Search the lines").fill("line 99")
+    page.get_by_label("Find in lines").fill("line 99")
     page.locator("mark").first.wait_for()
     assert lines.count() == 11
-    page.get_by_label("Search the lines").fill("not there")
-    visit.wait("No line fits")
+    page.get_by_label("Find in lines").fill("not there")
+    visit.wait("No matching lines")
 
 
 def test_a_trial_shows_all_that_it_left(server, visit, tmp_path):
@@ -195,6 +195,7 @@ def test_a_trial_is_noted_and_its_model_exported(server, visit):
         assert archive.getnames() == [f"export-{UUID}/model.keras"]
 
 
+@pytest.mark.long("A view of its own, with unit tests")
 def test_slots_are_shown_over_time_and_lead_to_trials(server, visit):
     page = visit.page
     visit.open(server.sign_in.build_link(), "/slots")
@@ -243,7 +244,7 @@ def test_an_experiment_is_described_checked_archived_and_deleted(server, visit, 
     page.get_by_label("Config, YAML").fill(CONFIG.replace("max_trials", "max_trial"))
     page.get_by_role("alert").get_by_text("Did you mean 'max_trials'?").wait_for()
     assert page.get_by_role("button", name="Create").is_disabled()
-    page.get_by_role("button", name="Leave it").click()
+    page.get_by_role("button", name="Cancel").click()
 
     choose("Archive")
     visit.wait("It is archived")

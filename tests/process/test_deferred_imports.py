@@ -8,7 +8,10 @@ import pytest
 pytestmark = pytest.mark.slow
 
 _WAIT = """
-import quintain, sys, threading, keras, tensorflow as tf
+import sys, threading
+from quintain.process import start_up
+start_up.prepare()
+import keras, tensorflow as tf
 waiting = "keras._tf_keras.keras.layers"
 for name in ("matplotlib", "pandas", "sklearn", "tensorflow.lite.python", waiting):
     assert name not in sys.modules, name
@@ -58,7 +61,8 @@ def test_parts_wait_and_are_whole_when_they_are_used():
 
 def test_a_part_that_can_not_be_imported_says_so_whenever_it_is_asked_for():
     done = _run(
-        "import quintain, sys, tensorflow as tf\n"
+        "import sys\nfrom quintain.process import start_up\nstart_up.prepare()\n"
+        "import tensorflow as tf\n"
         "sys.modules['tensorflow.lite.python.lite'] = None\n"
         "for _ in range(2):\n"
         "    try: tf.lite.Interpreter\n"
@@ -88,4 +92,6 @@ names = [name for name in api_export.REGISTERED_NAMES_TO_OBJS if name.split(".")
 print(sorted(names), sorted(object_registration.GLOBAL_CUSTOM_OBJECTS))
 """
 
-    assert _run("import quintain\n" + listing).stdout == _run(listing).stdout != ""
+    prepared = _run("from quintain.process import start_up; start_up.prepare()\n" + listing)
+
+    assert prepared.stdout == _run(listing).stdout != ""

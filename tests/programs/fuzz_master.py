@@ -262,7 +262,7 @@ class Fuzzer:
         if is_command and not self._meant.isdisjoint(request.path.split("/")):
             return  # It would be done.
         sent = {"Content-Type": "application/json", **headers, **request.headers}
-        if ("/files/uploads/" in path and method == "PUT") or "/files/events/" in path:
+        if ("/uploads/" in path and method == "PUT") or "/files/events/" in path:
             sent["Content-Type"] = "application/octet-stream"
         prefix = f"{self.cluster.url}/{self.page}" if name == "page" else self.cluster.url
         try:

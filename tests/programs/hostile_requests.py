@@ -229,7 +229,6 @@ def build_body(method, path, facts):
         "folders": {"paths": ["/nowhere"]},
         "tensorboard": {"runs": ["a"], "trial_ids": [trial_id], "experiment_id": None},
         "sign-in": {"stays": False},
-        "/uploads/{name}": {"offset": 0, "data": "YQ=="},
         "drain": {"reason": "a"},
     }  # fmt: skip
     if method == "GET":

@@ -73,6 +73,7 @@ def test_all_workers_of_a_cluster_end_when_the_chief_refuses(monkeypatch):
     train_lib.check_on_chief(strategy, lambda: pytest.fail("the chief checks"))
 
 
+@pytest.mark.long("Refused and allowed changes are tried in every run")
 @pytest.mark.slow
 def test_a_run_without_a_checkpoint_may_change(tmp_path, line_params):
     run_files.serialize_config(line_params(), str(tmp_path), experiment="test/line")
@@ -81,6 +82,7 @@ def test_a_run_without_a_checkpoint_may_change(tmp_path, line_params):
     assert train(params, tmp_path).step == 5
 
 
+@pytest.mark.long("Refused and allowed changes are tried in every run")
 @pytest.mark.slow
 def test_an_evaluation_never_asks(model_dir, line_params):
     params = line_params({"trainer": {"train_steps": 5}, "task": {"dropout_rate": 0.2}})
@@ -90,6 +92,7 @@ def test_an_evaluation_never_asks(model_dir, line_params):
     assert result.step == 5
 
 
+@pytest.mark.long("Refused and allowed changes are tried in every run")
 @pytest.mark.slow
 def test_the_name_under_which_the_former_settings_will_be_kept_is_told(model_dir, line_params):
     train(line_params({"trainer": {"train_steps": 10}}), model_dir)  # keeps params.yaml.1

@@ -62,7 +62,7 @@ def test_a_notebook_shows_one_table_that_moves(monkeypatch):
     ipython = types.SimpleNamespace(get_ipython=lambda: shell, display=display)
     monkeypatch.setitem(live_progress.sys.modules, "IPython", ipython)
 
-    with live_progress.showing(shown_metrics.LOSSES) as reporter:
+    with live_progress.default_reporter(shown_metrics.LOSSES) as reporter:
         reporter.on_train_begin(0, 20)
         reporter.on_train_loop(10, 20, {"training_loss": 0.5}, 2.0, 10)
         reporter.on_eval_begin(10, 1)
@@ -77,7 +77,7 @@ def test_a_notebook_shows_one_table_that_moves(monkeypatch):
 def test_elsewhere_the_log_has_it(monkeypatch):
     monkeypatch.delitem(live_progress.sys.modules, "IPython", raising=False)
 
-    with live_progress.showing(shown_metrics.LOSSES) as reporter:
+    with live_progress.default_reporter(shown_metrics.LOSSES) as reporter:
         assert isinstance(reporter, orbit.LogReporter)
 
 
@@ -85,5 +85,5 @@ def test_a_terminal_has_a_bar(monkeypatch):
     monkeypatch.delitem(live_progress.sys.modules, "IPython", raising=False)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
 
-    with live_progress.showing(shown_metrics.LOSSES) as reporter:
+    with live_progress.default_reporter(shown_metrics.LOSSES) as reporter:
         assert type(reporter).__name__ == "TrainReporter"

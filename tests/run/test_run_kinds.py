@@ -107,7 +107,7 @@ def test_an_error_in_a_task_with_a_builder_is_not_taken_for_a_missing_task():
 
     with (
         pytest.raises(ValueError, match="of the model") as caught,
-        run_kinds.explaining(params, lambda: None),
+        run_kinds.task_errors_explained(params, lambda: None),
     ):
         raise ValueError("of the model")
 

@@ -181,6 +181,7 @@ def test_a_finite_dataset_ends_training_with_checkpoint_and_evaluation(tmp_path,
     assert "validation_loss" in logs
 
 
+@pytest.mark.long("Further modes of a run; the tests beside it show the usual ones")
 @pytest.mark.slow
 def test_train_and_post_eval_evaluates_once(tmp_path, line_params):
     reporter = Collector()
@@ -236,6 +237,7 @@ def test_train_and_validate_evaluates_every_checkpoint(tmp_path, line_params):
     assert names == [f"ckpt-{step}" for step in steps]
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["float16"])
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_precision_is_set_by_config_alone_and_put_back(tmp_path, line_params, dtype):
@@ -280,6 +282,7 @@ class StopAt:
             self.interruption.request("test")
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["3"])
 @pytest.mark.slow
 @pytest.mark.parametrize("after_loops", [1, 3, 4, 7])
 def test_an_interrupted_and_resumed_run_ends_the_same_to_the_bit(
@@ -409,6 +412,7 @@ def exact_logs():
     return {}
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["runtime0"])
 @pytest.mark.slow
 @pytest.mark.parametrize("runtime", [{"run_eagerly": True}, {"enable_xla": True}])
 def test_eager_and_compiled_runs_learn_the_same(exact_logs, tmp_path, line_params, runtime):
@@ -421,6 +425,7 @@ def test_eager_and_compiled_runs_learn_the_same(exact_logs, tmp_path, line_param
     assert logs["validation_loss"] == pytest.approx(exact_logs["validation_loss"], rel=1e-4)
 
 
+@pytest.mark.long("Further modes of a run; the tests beside it show the usual ones")
 @pytest.mark.slow
 def test_mirrored_on_one_cpu_learns_the_same_as_one_device(trained_dir, tmp_path, line_params):
     params = line_params({"runtime": {"distribution_strategy": "mirrored"}})
@@ -439,6 +444,7 @@ def test_a_signal_while_the_best_metric_is_checked_stops_the_run(tmp_path, line_
             run(params, "train_and_eval", tmp_path, interruption=interruption)
 
 
+@pytest.mark.long("Further modes of a run; the tests beside it show the usual ones")
 @pytest.mark.slow
 def test_a_named_task_goes_by_its_name_in_the_log(tmp_path, line_params, caplog):
     params = line_params({"task": {"name": "sums"}, "trainer": {"train_steps": 5}})

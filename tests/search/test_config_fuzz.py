@@ -24,7 +24,6 @@ from quintain.search import hyperparameters, search_factory, simulate
 from quintain.search import space as space_lib
 from quintain.testing import config_mutations
 
-NUM_MUTATIONS = int(os.environ.get("QUINTAIN_FUZZ", "400"))
 NUM_PARTS = 4
 ROOT = pathlib.Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples" / "platform").rglob("*.yaml"))
@@ -144,10 +143,15 @@ def check_refused(error, path):
         assert str(problem).startswith(f"{path}:"), str(problem)
 
 
+@pytest.fixture
+def num_mutations(is_long):
+    return int(os.environ.get("QUINTAIN_FUZZ", 400 if is_long else 100))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(NUM_PARTS))
-def test_any_experiment_is_refused_with_its_place_or_can_be_searched(part):
-    for number in range(part, NUM_MUTATIONS, NUM_PARTS):
+def test_any_experiment_is_refused_with_its_place_or_can_be_searched(part, num_mutations):
+    for number in range(part, num_mutations, NUM_PARTS):
         random = random_lib.Random(number)
         content = config_mutations.mutate(random.choice(seeds()), random)
         try:
@@ -160,9 +164,9 @@ def test_any_experiment_is_refused_with_its_place_or_can_be_searched(part):
 
 
 @pytest.mark.slow
-def test_any_text_is_refused_with_its_place_or_can_be_searched(tmp_path):
+def test_any_text_is_refused_with_its_place_or_can_be_searched(tmp_path, num_mutations):
     path = tmp_path / "a [1] ü.yaml"
-    for number in range(NUM_MUTATIONS // 4):
+    for number in range(num_mutations // 4):
         random = random_lib.Random(-1 - number)
         text = config_mutations.mutate_text(yaml_io.dump(random.choice(seeds())), random)
         path.write_text(text, encoding="utf-8", errors="surrogatepass")

@@ -165,7 +165,7 @@ def test_a_result_is_answered_with_what_to_do_next(http, master):
     master.workloads.clear()
     answers.append(http("POST", f"{RUN}/1-1/results", body=result).json)
 
-    assert answers == [codec.to_plain(work), {}, {}]
+    assert answers == [codec.to_plain(work), None, None]
 
 
 def test_a_damaged_checkpoint_is_answered_with_what_to_go_on_from(http, master):

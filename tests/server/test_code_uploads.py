@@ -1,11 +1,14 @@
-import base64
+import errno
+import hashlib
 import io
+import os
 import tarfile
 import time
 
 import pytest
 
 from quintain import errors
+from quintain.client.http import connection, transfers
 from quintain.master.transfer import model_files
 from quintain.records.config import experiment_sections
 from quintain.server import code_uploads
@@ -39,27 +42,29 @@ def pack(*members):
 
 
 def send(uploads, data, size=700):
-    name = uploads.begin()
+    name = hashlib.sha256(data).hexdigest()
     for start in range(0, len(data), size):
-        piece = base64.b64encode(data[start : start + size]).decode()
-        assert uploads.write(name, start, piece) >= start
-        # The answer was lost, and the piece comes again.
-        assert uploads.write(name, start, piece) == min(start + size, len(data))
+        for _ in range(2):  # The answer was lost, and the piece comes again.
+            with uploads.write(name, start) as piece:
+                piece.write(data[start : start + size])
+            assert uploads.count(name) == min(start + size, len(data))
     return name
 
 
-def test_what_comes_in_pieces_is_unpacked_once(uploads, tmp_path):
+def test_what_comes_in_pieces_is_unpacked_as_often_as_it_is_used(uploads, tmp_path, now):
     data = pack(
         ("sub/here.py", tarfile.SYMTYPE, "../model_def.py"),
         ("model_def.py", b"a" * 5000),
         ("sub/ä b.txt", b""),
     )
     name = send(uploads, data)
-    with uploads.unpacking(name) as directory:
-        assert (directory / "sub" / "here.py").read_bytes() == b"a" * 5000
-        assert (directory / "sub" / "ä b.txt").read_bytes() == b""
-    with pytest.raises(errors.NotFoundError), uploads.unpacking(name):
-        pass
+    for _ in range(2):
+        with uploads.unpacking(name) as directory:
+            assert (directory / "sub" / "here.py").read_bytes() == b"a" * 5000
+            assert (directory / "sub" / "ä b.txt").read_bytes() == b""
+    assert [path.stem for path in tmp_path.rglob("*") if path.is_file()] == [name]
+    now[0] += 700
+    assert uploads.count(name) == 0
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
@@ -141,32 +146,33 @@ def test_thousands_of_small_files_take_seconds(uploads, tmp_path):
 
 
 def test_pieces_that_do_not_fit_are_refused(uploads, monkeypatch):
-    name = uploads.begin()
-    piece = base64.b64encode(b"abc").decode()
+    name = "0" * 64
     for offset in (1, -1, 2**63):
-        with pytest.raises(errors.ConfigError, match="0 bytes are there"):
-            uploads.write(name, offset, piece)
-    with pytest.raises(errors.ConfigError, match="base64"):
-        uploads.write(name, 0, "ä")
-    for other in ("upload-", "../../quintain.db", "upload-" + "0" * 32, "\0"):
-        with pytest.raises(errors.NotFoundError, match="no upload"):
-            uploads.write(other, 0, piece)
-    uploads.write(name, 0, piece)
-    with pytest.raises(errors.ConfigError, match="no complete archive"), uploads.unpacking(name):
-        pass
+        with pytest.raises(errors.StateError, match=r"0 bytes of .* are there"):
+            uploads.write(name, offset).__enter__()
+    for other in ("upload-", "../../quintain.db", "A" * 64, "\0"):
+        with pytest.raises(errors.ConfigError, match="expected a SHA-256"):
+            uploads.write(other, 0).__enter__()
     monkeypatch.setattr(code_uploads, "MAX_BYTES", 5)
+    with uploads.write(name, 0) as piece, pytest.raises(errors.ConfigError, match="more than 5"):
+        piece.write(b"abcdef")
+    with uploads.write(name, 0) as piece:
+        piece.write(b"abcde")
     with pytest.raises(errors.ConfigError, match="wait to be used"):
-        uploads.write(name, 3, piece)
+        uploads.write("1" * 64, 0).__enter__()
 
 
-def test_what_is_used_while_others_are_sent_is_not_missed_by_them(uploads, tmp_path):
-    name = send(uploads, pack(("a", b"1")))
-    (path,) = tmp_path.rglob(f"{name}.tar")
-    path.unlink()  # As when it was just used.
-    other = uploads.begin()
-    assert uploads.write(other, 0, base64.b64encode(b"abc").decode()) == 3
-    with pytest.raises(errors.NotFoundError, match="it was used"), uploads.unpacking(name):
-        pass
+def test_what_is_not_what_was_named_is_to_be_sent_again(uploads):
+    data = pack(("a", b"1"))
+    name = hashlib.sha256(data).hexdigest()
+    for sent in (data[:-1], data[:-1] + b"x"):
+        with uploads.write(name, 0) as piece:
+            piece.write(sent)
+        with pytest.raises(errors.NotFoundError, match="or not all of it"):
+            uploads.unpacking(name).__enter__()
+        assert uploads.count(name) == 0
+    with pytest.raises(errors.ConfigError, match="no complete archive"):
+        uploads.unpacking(send(uploads, b"abc")).__enter__()
 
 
 def test_what_nobody_uses_goes_after_a_day_of_waiting_whatever_the_date(
@@ -175,17 +181,32 @@ def test_what_nobody_uses_goes_after_a_day_of_waiting_whatever_the_date(
     name = send(uploads, pack(("a", b"1")))
     monkeypatch.setattr(time, "time", lambda: 1e10)  # The clock of the machine was set.
     now[0] += 80_000
-    kept = uploads.begin()
+    kept = send(uploads, pack(("a", b"2")))
     assert {path.stem for path in tmp_path.rglob("*.tar")} == {name, kept}
     now[0] += 10_000
-    new = uploads.begin()
+    new = send(uploads, pack(("a", b"3")))
     assert {path.stem for path in tmp_path.rglob("*.tar")} == {kept, new}
 
 
-def test_a_full_disk_is_said(uploads, tmp_path):
-    name = uploads.begin()
-    (path,) = tmp_path.rglob(f"{name}.tar")
-    path.unlink()
-    path.symlink_to("/dev/full")
-    with pytest.raises(errors.NoRoomError, match=r"No space left on device. Free some space"):
-        uploads.write(name, 0, base64.b64encode(b"abc").decode())
+def test_a_full_disk_is_said(uploads, monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "pwrite", refuse)
+    with (
+        uploads.write("0" * 64, 0) as piece,
+        pytest.raises(errors.NoRoomError, match=r"No space left on device. Free some space"),
+    ):
+        piece.write(b"abc")
+
+
+def test_code_is_sent_in_pieces_and_only_once(over_http, tmp_path, monkeypatch):
+    archive = tmp_path / "code.tar"
+    archive.write_bytes(pack(("model_def.py", b"a" * 5000)))
+    monkeypatch.setattr(transfers, "PIECE_BYTES", 4096)
+
+    name = over_http.send_code(archive)
+
+    assert over_http.count_upload(name) == {"received": archive.stat().st_size}
+    monkeypatch.setattr(connection.Connection, "send_bytes", None)
+    assert over_http.send_code(archive) == name

@@ -342,7 +342,7 @@ def test_a_browser_stays_signed_in_with_the_next_master_of_the_port(build, home,
         cookie = first.sign_in.sessions.begin()
         with master_client.MasterClient.connect(home, first.file.address) as client:
             assert client.get_info().run_dirs == (str(tmp_path),)
-            link = client.page.build_link()
+            link = client.build_link()
             page = first.sign_in.sessions.page_path
             assert link.url.startswith(f"{first.url}/{page}/sign-in?code=")
     with build() as second:

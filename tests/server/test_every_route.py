@@ -4,8 +4,8 @@ Mutations are drawn from a seed. `QUINTAIN_FUZZ_ROUNDS=200 pytest tests/server/t
 takes minutes.
 """
 
-import base64
 import contextlib
+import hashlib
 import io
 import json
 import logging
@@ -340,9 +340,9 @@ def test_code_that_was_sent_becomes_that_of_an_experiment_within_its_limits(ask,
         archive.addfile(info, io.BytesIO(b"#" * 1000))
 
     def send(**fields):
-        name = json.loads(ask("POST", "/api/v1/uploads").data)["name"]
-        piece = {"offset": 0, "data": base64.b64encode(made.getvalue()).decode()}
-        ask("PUT", f"/api/v1/uploads/{name}", json.dumps(piece))
+        name = hashlib.sha256(made.getvalue()).hexdigest()
+        kind = {"Content-Type": "application/octet-stream"}
+        ask("PUT", f"/api/v1/uploads/{name}", made.getvalue(), **kind)
         body = {"config_text": CONFIG, "upload": name, "activate": False, **fields}
         return ask("POST", "/api/v1/experiments", json.dumps(body))
 

@@ -123,6 +123,7 @@ def test_what_is_no_good_request_gets_no_good_answer(tell, master):
     assert tell(begin(READ) + TOKEN + "\r\n") == [200]
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["plain"])
 @pytest.mark.slow
 def test_requests_of_which_bytes_are_others_are_no_fault_of_the_master(tell, caplog):
     choice, body = random.Random(3), b'{"description": "a"}'

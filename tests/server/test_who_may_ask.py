@@ -24,7 +24,7 @@ TOKEN = "the-token"
 KEY = launch_tokens.LaunchKey(bytes(32))
 OWN_HOST = "127.0.0.1"
 GOOD = {"trial_id": "1", "launch_id": "1-1", "experiment_id": "1", "uuid": "0b1c2d3e"}
-SECURITY = pathlib.Path(__file__).parents[2] / "docs" / "security.md"
+PAGE = pathlib.Path(__file__).parents[2] / "docs" / "reference" / "addresses.md"
 KINDS = (
     ("user's token", path_rules.Client.USER),
     ("page", path_rules.Client.PAGE),
@@ -52,7 +52,7 @@ def describe():
 
 
 def test_the_documentation_has_the_table():
-    assert describe() in SECURITY.read_text(), describe()
+    assert describe() in PAGE.read_text(), describe()
 
 
 def test_the_table_has_the_addresses_of_a_master_and_no_others(app):
@@ -181,6 +181,7 @@ def bearer(token):
     return {"Authorization": f"Bearer {token}"}
 
 
+@pytest.mark.long("The table is the same however one is connected", but=["tls"])
 @pytest.mark.slow
 def test_every_address_answers_those_whom_the_table_names(asker, home, master, stops):
     asking, sessions = asker

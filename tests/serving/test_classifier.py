@@ -53,6 +53,7 @@ def test_predictions_come_in_the_order_of_the_texts_whatever_the_batches(run):
     assert run.classify([]) == []
 
 
+@pytest.mark.long("Further kinds of classifiers; one is exported and asked in every run")
 @pytest.mark.slow
 def test_classes_without_names_have_numbers_in_an_export_too(make_classifier_run, tmp_path):
     directory = make_classifier_run(model={"num_classes": 4})
@@ -65,6 +66,7 @@ def test_classes_without_names_have_numbers_in_an_export_too(make_classifier_run
     assert set(found[0].probabilities) == {"0", "1", "2", "3"}
 
 
+@pytest.mark.long("Further kinds of classifiers; one is exported and asked in every run")
 @pytest.mark.slow
 def test_pairs_of_texts_are_predicted(make_classifier_run, tmp_path):
     directory = make_classifier_run(text_fields=["first", "second"], label_names=["no", "yes"])
@@ -80,6 +82,7 @@ def test_pairs_of_texts_are_predicted(make_classifier_run, tmp_path):
         exported.classify([pairs[0], "ein Haus"])
 
 
+@pytest.mark.long("Further kinds of classifiers; one is exported and asked in every run")
 @pytest.mark.slow
 def test_numbers_have_no_classes(make_classifier_run, tmp_path):
     directory = make_classifier_run(model={"num_classes": 1}, metric_type="pearson_spearman_corr")

@@ -60,6 +60,7 @@ def test_an_export_translates_as_the_run_does(run, export):
     assert exported.count_tokens(SENTENCES) == run.count_tokens(SENTENCES)
 
 
+@pytest.mark.long("Exports of other options; one is written and asked in every run")
 @pytest.mark.slow
 def test_an_export_of_rounded_weights_is_smaller_and_needs_no_native_code(model_dir, run, tmp_path):
     directory = str(tmp_path / "int8")
@@ -136,6 +137,7 @@ def test_an_export_says_what_it_is(export, model_dir):
     assert content["decoding"]["num_outputs"] == 2
 
 
+@pytest.mark.long("Exports of other options; one is written and asked in every run")
 @pytest.mark.slow
 def test_an_export_searches_as_it_was_exported_to(export):
     exported = translator.Translator.load(export)
@@ -147,6 +149,7 @@ def test_an_export_searches_as_it_was_exported_to(export):
         translator.Translator.load(export, checkpoint="ckpt-1")
 
 
+@pytest.mark.long("Exports of other options; one is written and asked in every run")
 @pytest.mark.slow
 def test_another_checkpoint_gives_other_weights(model_dir, export, tmp_path):
     first = exporter.export_run(model_dir, str(tmp_path / "x"), checkpoint=f"{model_dir}/ckpt-1")
@@ -203,6 +206,10 @@ def damage(export, tmp_path, name, content):
     return str(directory)
 
 
+@pytest.mark.long(
+    "Further cases of a test of which some run every time",
+    but=["saved_model.pb-None", "variables/variables.index-"],
+)
 @pytest.mark.slow
 @pytest.mark.parametrize("content", [None, b"", b"\x00\x01garbage"])
 @pytest.mark.parametrize(
@@ -259,6 +266,7 @@ def test_a_model_of_others_is_left_as_it_is(model_dir, tmp_path):
     assert (tmp_path / "saved_model.pb").read_bytes() == b"theirs"
 
 
+@pytest.mark.long("Exports of other options; one is written and asked in every run")
 @pytest.mark.slow
 def test_the_limit_of_an_export_holds(export, model_dir):
     exported = translator.Translator.load(export)

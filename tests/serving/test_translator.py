@@ -69,6 +69,7 @@ def test_the_newest_checkpoint_is_used_unless_another_is_given(model_dir, traine
     assert older.translate(_SENTENCES) != trained.translate(_SENTENCES)
 
 
+@pytest.mark.long("Further options of the search, which has tests of its own")
 @pytest.mark.slow
 def test_the_search_can_be_changed(model_dir):
     greedy = translator.Translator.from_model_dir(model_dir, beam_size=1, alpha=0.0)
@@ -91,6 +92,7 @@ def test_a_checkpoint_that_is_not_there_is_an_error(model_dir):
         translator.Translator.from_model_dir(model_dir, checkpoint=f"{model_dir}/ckpt-9")
 
 
+@pytest.mark.long("Further options of the search, which has tests of its own")
 @pytest.mark.slow
 def test_options_change_the_search(trained):
     usual = trained.translate(_SENTENCES)
@@ -101,6 +103,7 @@ def test_options_change_the_search(trained):
     assert long[2] == ""
 
 
+@pytest.mark.long("Further options of the search, which has tests of its own")
 @pytest.mark.slow
 def test_the_best_of_several_is_the_one_found_alone(trained):
     several = trained.translate_with_scores(_SENTENCES, num_outputs=3)

@@ -37,6 +37,8 @@ ENVIRONMENT = {
     "azure": {"AZURE_STORAGE_ACCOUNT_KEY": AZURE_KEY},
 }
 WRITER = checkpoint_storage.Writer(HOME, 3, "t7-0123")
+_OTHERS = pytest.mark.long("What is ours is the same for every object store, and S3 shows it")
+PROVIDERS = ["s3", *(pytest.param(kind, marks=_OTHERS) for kind in ("gs", "azure"))]
 
 
 class Road:
@@ -282,7 +284,7 @@ def open_store(kind, request, monkeypatch):
     return store
 
 
-@pytest.fixture(params=["s3", "gs", "azure"])
+@pytest.fixture(params=PROVIDERS)
 def store(request, monkeypatch):
     """A server with the bucket `runs`, which accepts what the environment has."""
     return open_store(request.param, request, monkeypatch)
@@ -310,7 +312,7 @@ def storage(url, tmp_path):
     return fsspec_storage.FsspecStorage(url, {}, WRITER, scratch=tmp_path / "scratch")
 
 
-@pytest.fixture(params=["directory", "memory", "file", "s3", "gs", "azure"])
+@pytest.fixture(params=["directory", "memory", "file", *PROVIDERS])
 def any_storage(request, tmp_path, url, monkeypatch):
     scratch = tmp_path / "scratch"
     # A first look at a store that does answer may take long on a busy machine.

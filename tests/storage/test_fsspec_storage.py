@@ -70,7 +70,7 @@ def test_a_trial_outlasts_refused_credentials_and_nobody_else_does(
     monkeypatch.setattr(remote_systems, "open_system", open_refusing)
     replace_sleep(retries, lambda secs: None)
     trials = fsspec_storage.FsspecStorage(url, {}, given.WRITER, scratch=tmp_path / "scratch")
-    with retries.telling(told.append):
+    with retries.wait_listener(told.append):
         given.save(trials, NAME)
 
     # New credentials are found by a new client only.

@@ -81,7 +81,7 @@ def test_trials_wait_for_a_bucket_that_is_gone(
             store.make_bucket(bucket)
 
     replace_sleep(retries, make_bucket)
-    with retries.telling(told.append):
+    with retries.wait_listener(told.append):
         given.save(storage, NAME)
 
     assert len(waits) >= 3
@@ -102,7 +102,7 @@ def test_trials_outlast_withdrawn_credentials(store, build, road, given, tmp_pat
             road.refuse(None)
 
     replace_sleep(retries, give_back)
-    with retries.telling(told.append):
+    with retries.wait_listener(told.append):
         found = storage.fetch(NAME, tmp_path / "copy")
 
     assert (found / "ä.json").read_text() == "{}"

@@ -60,7 +60,7 @@ def test_a_full_disk_is_waited_for_and_named_with_its_machine(full, pauses):
             raise faults.pop()
         return 7
 
-    with retries.telling(told.append):
+    with retries.wait_listener(told.append):
         assert retries.outlast_full_disks(save, doing="saving") == 7
     assert told[0].startswith(f"{socket.gethostname()}: saving: ")
     assert "ckpt/a" in told[0]
@@ -94,7 +94,7 @@ def test_what_others_still_wait_for_is_said_when_one_goes_on(pauses):
 
     # While the first one waits, the second one waits as well, and goes on.
     pauses.append(lambda: retries.call(lambda: write("second"), doing="2", patience_secs=9))
-    with retries.telling(told.append):
+    with retries.wait_listener(told.append):
         retries.call(lambda: write("first"), doing="1", patience_secs=9)
     first = "1: no answer to first"
     assert told == [first, first, first, ""]

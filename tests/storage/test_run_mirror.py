@@ -186,6 +186,7 @@ def test_killed_run_in_an_object_store_ends_the_same_to_the_bit(s3, tmp_path):
     assert "not-to-be-seen" not in done.stdout + done.stderr
 
 
+@pytest.mark.long("test_object_stores.py shows it")
 @pytest.mark.slow
 @pytest.mark.e2e
 def test_bucket_that_is_missing_is_said_before_anything_is_begun(s3, tmp_path):

@@ -137,6 +137,7 @@ def test_trial_killed_while_it_trains_beside_its_uploads_measures_the_same(
     road.close()
 
 
+@pytest.mark.long("test_object_stores.py refuses trials, and searches outlive their store")
 def test_trial_that_is_refused_for_a_while_measures_the_same(undisturbed, given, store, tmp_path):
     road = given.Road(store.port, put_secs=0.2)
     prefix = uuid.uuid4().hex

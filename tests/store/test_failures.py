@@ -9,7 +9,7 @@ import pytest
 
 from quintain import errors
 from quintain import store as stores
-from quintain.files import durable_files
+from quintain.files import disk_errors
 from quintain.store import failures
 from quintain.store.sqlite import sqlite_backend, sqlite_file
 from quintain.testing import store_case
@@ -33,7 +33,7 @@ def break_disk(monkeypatch, code):
     def refuse(directory):
         raise OSError(code, os.strerror(code), str(directory))
 
-    monkeypatch.setattr(durable_files, "check_disk", refuse)
+    monkeypatch.setattr(disk_errors, "check_disk", refuse)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from quintain import errors
 from quintain.client import address, master_client
 from quintain.client.home import home as home_lib
 from quintain.client.http import connection
-from quintain.files import durable_files
+from quintain.files import atomic_write
 from quintain.master import master as master_lib
 from quintain.master.placing import slots
 from quintain.master.processes import launch_tokens
@@ -413,7 +413,7 @@ def test_an_upload_that_is_begun_again_while_it_becomes_a_checkpoint_leaves_noth
 ):
     source = make_source()
     spec = source.start()
-    sync, answers = durable_files.sync_tree, []
+    sync, answers = atomic_write.sync_tree, []
 
     def begin_again(directory):
         sizes = checkpoint_manifest.list_files(directory)
@@ -428,7 +428,7 @@ def test_an_upload_that_is_begun_again_while_it_becomes_a_checkpoint_leaves_noth
         sync(directory)
 
     waiting = []
-    monkeypatch.setattr(durable_files, "sync_tree", begin_again)
+    monkeypatch.setattr(atomic_write, "sync_tree", begin_again)
     name, written, _ = write_checkpoint(source, spec)
     waiting[0].join()
     assert answers == [{"is_complete": True, "files": {}}]
@@ -514,7 +514,7 @@ def test_a_full_disk_of_the_master_is_waited_for(cluster, make_source, monkeypat
     monkeypatch.setattr(
         os, "statvfs", lambda _: types.SimpleNamespace(f_bavail=free[0], f_frsize=1)
     )
-    with retries.telling(make_room):
+    with retries.wait_listener(make_room):
         name, written, _ = write_checkpoint(source, spec, size=9 * 2**20)
     assert "disk of the master's machine is full: 40 MiB are free" in told[0]
     assert (len(told), told[-1]) == (2, "")

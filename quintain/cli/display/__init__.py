@@ -1,1 +1,1 @@
-"""What people see while something runs."""
+"""Live displays of running work."""

@@ -1,4 +1,4 @@
-"""What is said when a training, a fine-tuning or a dry run has ended."""
+"""Closing lines of a training, a fine-tuning or a dry run."""
 
 import shlex
 from collections.abc import Mapping

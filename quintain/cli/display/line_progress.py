@@ -1,4 +1,4 @@
-"""How far the lines of standard input are, shown on standard error."""
+"""Progress over the lines of standard input, shown on standard error."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""What a command that follows an experiment knows of it at one moment."""
+"""Snapshot of an experiment, for a command that follows it."""
 
 import dataclasses
 import time
@@ -32,7 +32,7 @@ class Snapshot:
 
     @property
     def problem(self) -> str:
-        """What keeps the master from going on, if anything does."""
+        """Problem that blocks the master; None if there is none."""
         return self.master.problem
 
     @property

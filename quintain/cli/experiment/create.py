@@ -84,7 +84,7 @@ def create(
     quintain experiment create adaptive.yaml model_dir/ --local --test
     """
     if test and not local:
-        raise click.UsageError("--test: got without --local, expected both.")
+        raise click.UsageError("`--test` requires `--local`.")
     if local:
         file = experiment_file.load(config_file, assignments, template)
         _set_variables(file.config)
@@ -93,10 +93,10 @@ def create(
         return
     follows = follow and not (paused or detach)
     starts_trials = follows and home_lib.find_master(home_lib.find_home()) is None
-    with _open_launcher(model_dir or "", is_warm=check or starts_trials) as launcher:
-        file = experiment_file.load(config_file, assignments, template)
-        _tell_unused(file)
-        directory = _find_model_dir(file, model_dir)
+    file = experiment_file.load(config_file, assignments, template)
+    _tell_unused(file)
+    directory = _find_model_dir(file, model_dir)
+    with _open_launcher(file, directory, is_warm=check or starts_trials) as launcher:
         if directory is not None:
             _check_files(file, directory)
         pending = model_check.ModelCheck(file, directory, launcher) if check else None
@@ -105,7 +105,7 @@ def create(
             found = [] if pending is None else pending.finish()
             experiment = commands.create_experiment(
                 file.text,
-                sent_code.find(commands, directory, file.config.code),
+                **sent_code.find(commands, directory, file.config.code),
                 source=config_file,
                 overrides=[*assignments, *found],
                 activate=not paused,
@@ -141,11 +141,14 @@ def create(
 
 
 @contextlib.contextmanager
-def _open_launcher(model_dir: str, *, is_warm: bool) -> Iterator[process_launcher.ProcessLauncher]:
-    """Gives what starts processes. Its imports take seconds, in which all else can be done."""
+def _open_launcher(
+    file: experiment_file.ExperimentFile, model_dir: pathlib.Path | None, *, is_warm: bool
+) -> Iterator[process_launcher.ProcessLauncher]:
+    """Opens a launcher of processes; a warm one imports TensorFlow while the code is looked at."""
     launcher = process_launcher.ProcessLauncher()
     if is_warm:
-        launcher.warm_up(model_dir)
+        variables = launch_environment.of_experiment(file.config.environment)
+        launcher.warm_up("" if model_dir is None else str(model_dir.absolute()), variables)
     try:
         yield launcher
     finally:
@@ -232,7 +235,7 @@ def _create_only(
         if says_more:
             click.echo(f"  quintain experiment describe {experiment.id}", err=True)
             view = f"experiments/{experiment.id}"
-            page_links.show(lambda: client.page.build_link().url, view=view)
+            page_links.show(lambda: client.build_link().url, view=view)
         return experiment
 
 

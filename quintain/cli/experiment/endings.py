@@ -1,4 +1,4 @@
-"""How an experiment ended: what is said of it, and the exit codes."""
+"""Summaries and exit codes of ended experiments."""
 
 from typing import Final
 

@@ -74,7 +74,7 @@ class Interrupts:
 
     @property
     def is_hung_up(self) -> bool:
-        """Whether the terminal is gone."""
+        """True if the terminal is gone."""
         return self.number is signal.SIGHUP
 
     def clear(self) -> None:
@@ -132,7 +132,7 @@ def run(
             client,
             is_embedded=False,
             is_quiet=is_quiet,
-            build_link=lambda: client.page.build_link(stays=True).url,
+            build_link=lambda: client.build_link(stays=True).url,
         )
         return foreground.run(begin, client)
 
@@ -385,7 +385,7 @@ def watch(experiment_id: int) -> int:
 
 
 def _is_alone(interrupts: Interrupts) -> bool:
-    """Whether nobody is there any more to look or to answer."""
+    """True if nobody is there any more to look or to answer."""
     return interrupts.is_hung_up or standard_streams.is_lost()
 
 

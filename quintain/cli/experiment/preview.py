@@ -27,7 +27,7 @@ _QUIET_SECS: Final = 1.0
 
 @dataclasses.dataclass(frozen=True)
 class TrialPlan:
-    """What one trial would do."""
+    """Plan of one trial."""
 
     number: int
     """Counts the trials from 1, in the order of their creation."""
@@ -47,7 +47,7 @@ class TrialPlan:
 
 @dataclasses.dataclass(frozen=True)
 class Preview:
-    """What a search would do."""
+    """Plan of a search."""
 
     searcher: str
     """The search method."""

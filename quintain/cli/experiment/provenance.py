@@ -1,4 +1,4 @@
-"""What has set each value of an experiment's config, as comments beside the values."""
+"""Provenance of config values, as comments beside them."""
 
 from collections.abc import Mapping
 from typing import Any

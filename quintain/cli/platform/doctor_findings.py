@@ -1,4 +1,4 @@
-"""What `quintain doctor` finds out."""
+"""Checks of `quintain doctor`."""
 
 import collections
 import contextlib
@@ -183,7 +183,7 @@ def _find_cluster() -> Iterator[Finding]:
         if master is None:
             return
         with master_client.MasterClient.connect(home, master.address) as client:
-            nodes = client.nodes.list_nodes()
+            nodes = client.list_nodes()
     except errors.QuintainError as error:
         yield Finding(part, "machines", "unknown", str(error))
         return

@@ -265,7 +265,7 @@ def status(all_slots: bool, as_json: bool) -> None:
         found = client.get_summary()
         is_long = found.num_slots > _FEW_SLOTS and not all_slots
         slots = () if is_long else client.get_status().slots
-        page_links.show(lambda: client.page.build_link().url)
+        page_links.show(lambda: client.build_link().url)
     output.print_fields(
         {
             "home": info.home,

@@ -15,7 +15,7 @@ from quintain import errors
 from quintain.cli import options
 from quintain.cli.lazy_group import FlagCommand
 from quintain.cli.platform import migrated_code, migrated_configs
-from quintain.files import durable_files
+from quintain.files import atomic_write
 from quintain.records.config import former_names, source_folders
 
 BACKUP: Final = ".orig"
@@ -153,12 +153,12 @@ def _write(changes: Sequence[_Change]) -> set[pathlib.Path]:
         for change in changes:
             mode = change.path.stat().st_mode & 0o777
             if change.path in kept:
-                durable_files.replace(_backup_of(change.path), change.before, mode=mode)
-            durable_files.replace(change.path, change.after, mode=mode)
+                atomic_write.write_atomically(_backup_of(change.path), change.before, mode=mode)
+            atomic_write.write_atomically(change.path, change.after, mode=mode)
             done.append(change)
     except BaseException:
         for change in done:
-            durable_files.replace(change.path, change.before, mode=0o644)
+            atomic_write.write_atomically(change.path, change.before, mode=0o644)
         for path in kept:
             _backup_of(path).unlink(missing_ok=True)
         raise
@@ -170,7 +170,7 @@ def _backup_of(path: pathlib.Path) -> pathlib.Path:
 
 
 def _is_in_git(path: pathlib.Path) -> bool:
-    """Whether git has the file as it is."""
+    """True if git has the file as it is."""
     command = ["git", "-C", str(path.resolve().parent)]
     try:
         known = subprocess.run(

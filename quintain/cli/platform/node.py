@@ -1,15 +1,17 @@
 """`quintain node`: the machines that run trials, and which of them take some."""
 
 import time
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from quintain import errors
 from quintain.cli import connect, options, output
 from quintain.cli.lazy_group import FlagCommand
-from quintain.client import node_calls
 from quintain.records.rows import node as node_lib
+
+if TYPE_CHECKING:
+    from quintain.client import master_client
 
 _POLL_SECS: Final = 0.2
 
@@ -39,7 +41,7 @@ def node() -> None:
 def list_nodes(as_json: bool) -> None:
     """List the machines; that of the master is called master."""
     with connect.open_client(start=False) as client:
-        found = client.nodes.list_nodes()
+        found = client.list_nodes()
     if as_json:
         output.print_json(found)
     else:
@@ -65,19 +67,19 @@ def drain(name: str, wait: bool, timeout: float, as_json: bool) -> None:
     This stays until `quintain node activate`, also when the machine or the master is restarted.
     """
     with connect.open_client(start=False) as client:
-        found = client.nodes.drain(name)
+        found = client.drain_node(name)
         if wait:
-            found = _wait_until_empty(client.nodes, name, timeout)
+            found = _wait_until_empty(client, name, timeout)
     _show(found, as_json)
 
 
 def _wait_until_empty(
-    nodes: node_calls.NodeCalls, name: str, timeout: float
+    client: "master_client.MasterClient", name: str, timeout: float
 ) -> node_lib.NodeStatus:
     deadline = time.monotonic() + timeout
     while True:
         # The same again changes nothing, and says how it is now.
-        found = nodes.drain(name)
+        found = client.drain_node(name)
         if not found.trials:
             return found
         if time.monotonic() > deadline:
@@ -96,7 +98,7 @@ def _wait_until_empty(
 def activate(name: str, as_json: bool) -> None:
     """Start trials on a machine again."""
     with connect.open_client(start=False) as client:
-        found = client.nodes.activate(name)
+        found = client.activate_node(name)
     _show(found, as_json)
 
 

@@ -32,10 +32,10 @@ def ui(no_browser: bool, run_dirs: tuple[str, ...], sign_out_all: bool, as_json:
     with connect.open_client(run_dirs=run_dirs) as client:
         info = client.get_info()
         if missing := sorted({*run_dirs} - {*info.run_dirs}):
-            client.page.add_run_dirs(missing)
+            client.add_run_dirs(missing)
         if sign_out_all:
-            client.page.sign_out_all()
-        link = client.page.build_link()
+            client.sign_out_all()
+        link = client.build_link()
     if as_json:
         output.print_json({"url": link.url, "home": info.home, "pid": info.pid})
         return

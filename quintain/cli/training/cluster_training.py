@@ -22,7 +22,7 @@ from quintain.client import provenance
 from quintain.client.home import home as home_lib
 from quintain.config import provenance as config_provenance
 from quintain.config import yaml_io
-from quintain.files import durable_files, file_paths
+from quintain.files import atomic_write, disk_errors, file_paths
 from quintain.records import checkpoint_manifest
 from quintain.records.config import experiment_spec
 from quintain.records.rows import states
@@ -106,12 +106,12 @@ def run(
         spec = experiment_spec.parse(config)
         experiment = commands.create_experiment(
             yaml_io.dump(config),
-            sent_code.find(commands, directory, spec.code),
+            **sent_code.find(commands, directory, spec.code),
             source="quintain train --cluster_workers",
             origin=provenance.collect(directory),
         )
         note = {"experiment": experiment.id, "time": experiment.start_time, "config": config}
-        durable_files.replace(target / FILE_NAME, json.dumps(note, indent=1))
+        atomic_write.write_atomically(target / FILE_NAME, json.dumps(note, indent=1))
         if not is_quiet:
             click.echo(f"Created experiment {experiment.id}.")
         return experiment
@@ -285,7 +285,7 @@ def _read_note(directory: pathlib.Path, config: Mapping[str, Any]) -> dict[str, 
     if not directory.is_dir() or not any(directory.iterdir()):
         return None
     try:
-        note: dict[str, Any] = durable_files.read_json(directory / FILE_NAME)
+        note: dict[str, Any] = disk_errors.read_json(directory / FILE_NAME)
     except FileNotFoundError:
         raise errors.ConfigError(
             f"--model_dir: {directory} has files, but no run of `quintain train "

@@ -38,7 +38,7 @@ class TrialEvents:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the end of the trial was written: nothing comes after it."""
+        """True if the end of the trial was written: nothing comes after it."""
         return self._has_ended
 
     def write(self, trial: trial_lib.TrialRecord, rows: Sequence[metric.MetricRow]) -> None:
@@ -113,7 +113,7 @@ def _set_value(target: Any, value: object) -> None:
 
 
 def _is_safe(value: float) -> bool:
-    """Whether a number is one in JSON, too, by which the plugin sends it."""
+    """True if a number is one in JSON, too, by which the plugin sends it."""
     number = _to_number(value)
     return number is not None and math.isfinite(number)
 

@@ -12,7 +12,7 @@ from quintain.cli import line_windows, logs, options, tensorflow_import, text_li
 from quintain.cli.display import line_progress
 from quintain.cli.lazy_group import FlagCommand
 from quintain.cli.training import instance_lines, staged_runs
-from quintain.process import quiet_tensorflow
+from quintain.process import start_up
 
 if TYPE_CHECKING:
     from quintain.serving import classifier
@@ -90,7 +90,7 @@ def predict(
         instance_lines.predict_data(model_dir, data, checkpoint=checkpoint)
         return
     tensorflow_import.import_quietly()
-    with quiet_tensorflow.without_collecting(is_kept=True):
+    with start_up.without_collecting():
         from quintain.serving import classifier
 
     if path is not None or not classifier.Classifier.fits(model_dir, checkpoint=checkpoint):

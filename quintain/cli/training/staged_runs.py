@@ -29,7 +29,7 @@ _names: Final[dict[str, str]] = {}
 
 
 def is_staged(model_dir: str | None) -> bool:
-    """Whether a run lies where it is worked on through a copy."""
+    """True if a run lies where it is worked on through a copy."""
     return bool(model_dir) and file_paths.scheme(model_dir or "") not in _NEVER_STAGED
 
 

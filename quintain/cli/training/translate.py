@@ -13,7 +13,7 @@ from quintain.cli import line_windows, logs, options, tensorflow_import, text_li
 from quintain.cli.display import line_progress
 from quintain.cli.lazy_group import FlagCommand
 from quintain.cli.training import staged_runs
-from quintain.process import quiet_tensorflow
+from quintain.process import start_up
 
 if TYPE_CHECKING:
     from quintain.serving import translator
@@ -102,7 +102,7 @@ def translate(
             'quintain translate --model_dir=DIR "one two", or lines on standard input.'
         )
     tensorflow_import.import_quietly()
-    with quiet_tensorflow.without_collecting(is_kept=True):
+    with start_up.without_collecting():
         from quintain.serving import translator
 
         model = translator.Translator.load(model_dir, checkpoint=checkpoint)

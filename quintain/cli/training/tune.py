@@ -157,7 +157,7 @@ def batch(start: int | None, most: int | None, memory: float, as_json: bool, **f
 
 @dataclasses.dataclass(frozen=True)
 class _Trial:
-    """What a size came to."""
+    """Result of one batch size."""
 
     size: int
     fits: bool

@@ -1,4 +1,4 @@
-"""How the process of a trial is handed its token: nobody else finds it there.
+"""Token handover to a trial's process, hidden from other processes.
 
 A copy of a warm process is given it as a variable, which the system does not see. What a process
 is begun with, though, the system shows to all programs of the user as long as it lives

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from quintain import errors
 from quintain.client.home import home_database, logins, master_file, master_lock
-from quintain.files import changing_files, durable_files
+from quintain.files import atomic_write, changing_files, disk_errors
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ class Home:
 
     @property
     def checkpoints(self) -> pathlib.Path:
-        """Where checkpoints are kept, unless an experiment says otherwise."""
+        """Default directory of checkpoints."""
         return self.path / "checkpoints"
 
     @property
@@ -88,7 +88,7 @@ class Home:
 
     @property
     def socket(self) -> pathlib.Path:
-        """Where the running master answers commands and trials of this machine."""
+        """Unix socket of the running master, for commands and trials of this machine."""
         return self.path / "master.sock"
 
     @property
@@ -276,7 +276,7 @@ def remove_master(home: Home, pid: int) -> None:
 
 def write_private(path: pathlib.Path, content: Mapping[str, Any]) -> None:
     """Writes a JSON file that is there as a whole or not at all, readable by its owner only."""
-    durable_files.replace(path, json.dumps(content), mode=0o600)
+    atomic_write.write_atomically(path, json.dumps(content), mode=0o600)
 
 
 def read_own(path: pathlib.Path) -> Any:
@@ -285,7 +285,7 @@ def read_own(path: pathlib.Path) -> Any:
     A file that was cut or damaged counts as missing; the log names it.
     """
     try:
-        return durable_files.read_json(path)
+        return disk_errors.read_json(path)
     except FileNotFoundError:
         return None
     except (OSError, errors.DamagedFileError) as error:

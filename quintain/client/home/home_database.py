@@ -1,4 +1,4 @@
-"""Which database the experiments of a home directory are in.
+"""Database of a home directory's experiments.
 
 It is the file `quintain.db` of the home, unless the variable names another one. A master notes the
 other one in `database.json`, so that commands find it without the variable.
@@ -12,7 +12,7 @@ from collections.abc import Iterator, MutableMapping
 from typing import Final
 
 from quintain import errors
-from quintain.files import durable_files
+from quintain.files import atomic_write, disk_errors
 from quintain.records.config import database_url
 
 VARIABLE: Final = "QUINTAIN_DATABASE"
@@ -51,7 +51,7 @@ def find_former(home: pathlib.Path) -> Database | None:
     """
     path = home / FILE_NAME
     try:
-        return parse(str(durable_files.read_json(path)["database"]))
+        return parse(str(disk_errors.read_json(path)["database"]))
     except FileNotFoundError:
         return home / OWN_FILE if (home / OWN_FILE).exists() else None
     except (OSError, errors.DamagedFileError, KeyError, TypeError) as error:
@@ -77,7 +77,7 @@ def bind(home: pathlib.Path, database: Database) -> None:
     with contextlib.suppress(OSError):
         if path.read_text(encoding="utf-8") == content:
             return
-    durable_files.replace(path, content, mode=0o600)
+    atomic_write.write_atomically(path, content, mode=0o600)
 
 
 def parse(text: str) -> Database:

@@ -19,7 +19,7 @@ from typing import Final
 from quintain import errors
 from quintain.client import address as address_lib
 from quintain.client.home import token_files
-from quintain.files import durable_files
+from quintain.files import atomic_write, disk_errors
 
 FILE_NAME: Final = "login.json"
 URL_VARIABLE: Final = "QUINTAIN_MASTER_URL"
@@ -39,12 +39,12 @@ class Login:
 
     @property
     def token_origin(self) -> str:
-        """What says where its token is: a file or a variable."""
+        """Source of the token: a file or a variable."""
         return TOKEN_VARIABLE if self.origin == URL_VARIABLE else self.origin
 
     @property
     def name(self) -> str:
-        """What messages call the master."""
+        """Name of the master in messages."""
         return self.address.url
 
 
@@ -65,12 +65,12 @@ def find(home: pathlib.Path) -> Login | None:
             raise errors.ConfigError(f"{name}: is set without {URL_VARIABLE}.")
     path = home / FILE_NAME
     try:
-        content = durable_files.read_json(path)
+        content = disk_errors.read_json(path)
         found = address_lib.Address(*(str(content[it]) for it in ("url", "token", "fingerprint")))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
-        if durable_files.says_nothing(error):
+        if disk_errors.says_nothing(error):
             raise  # What is there can't be seen; nothing is to be written anew.
         raise errors.ConfigError(
             f"{path}: can't be read ({error}); `quintain login` writes it anew."
@@ -81,7 +81,7 @@ def find(home: pathlib.Path) -> Login | None:
 def write(home: pathlib.Path, address: address_lib.Address) -> None:
     """Notes which master the commands of a home directory ask, readable by its owner only."""
     text = json.dumps(dataclasses.asdict(address), indent=2)
-    durable_files.replace(home / FILE_NAME, text, mode=0o600)
+    atomic_write.write_atomically(home / FILE_NAME, text, mode=0o600)
 
 
 def remove(home: pathlib.Path) -> bool:

@@ -8,7 +8,7 @@ import pathlib
 from typing import Final
 
 from quintain.client import address as address_lib
-from quintain.files import durable_files
+from quintain.files import atomic_write, disk_errors
 from quintain.records import process_identity
 
 logger = logging.getLogger(__name__)
@@ -18,7 +18,7 @@ FILE_NAME: Final = "master.json"
 
 @dataclasses.dataclass(frozen=True)
 class MasterFile:
-    """What the file says."""
+    """Content of master.json."""
 
     url: str
     """Where the master answers; see `address_lib.Address`."""
@@ -34,12 +34,12 @@ class MasterFile:
 
     @property
     def address(self) -> address_lib.Address:
-        """Where to connect to."""
+        """Address to connect to."""
         return address_lib.Address(self.url, self.token)
 
     @property
     def name(self) -> str:
-        """What messages call the master."""
+        """Name of the master in messages."""
         return f"process {self.pid}"
 
     def is_alive(self) -> bool:
@@ -57,7 +57,7 @@ def read(home: pathlib.Path) -> MasterFile | None:
         OSError: If its disk is broken or gone: then a master may run there.
     """
     try:
-        content = durable_files.read_json(home / FILE_NAME)
+        content = disk_errors.read_json(home / FILE_NAME)
         return MasterFile(
             str(content["url"]),
             str(content["token"]),
@@ -67,7 +67,7 @@ def read(home: pathlib.Path) -> MasterFile | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
-        if durable_files.is_lost(error):
+        if disk_errors.is_lost(error):
             raise
         _warn_once(f"{home / FILE_NAME}: can't be read, so no master is found by it: {error}")
         return None
@@ -81,7 +81,7 @@ def write(home: pathlib.Path, content: MasterFile) -> None:
         content: What to write.
     """
     text = json.dumps(dataclasses.asdict(content), indent=2)
-    durable_files.replace(home / FILE_NAME, text, mode=0o600)
+    atomic_write.write_atomically(home / FILE_NAME, text, mode=0o600)
 
 
 @functools.cache

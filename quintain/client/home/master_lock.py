@@ -25,7 +25,7 @@ _ATTEMPT_SECS: Final = 0.05
 
 @dataclasses.dataclass(frozen=True)
 class Holder:
-    """Who holds the lock, or held it last."""
+    """Current or last holder of the lock."""
 
     pid: int
     """Number of its process."""
@@ -38,7 +38,7 @@ class Holder:
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether it is on another machine or in another container than this process."""
+        """True if it is on another machine or in another container than this process."""
         return self.place != process_identity.find_place()
 
 

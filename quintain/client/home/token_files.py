@@ -11,7 +11,7 @@ import secrets
 from typing import Final
 
 from quintain import errors
-from quintain.files import durable_files
+from quintain.files import atomic_write
 
 _TOKEN: Final = re.compile(r"[!-~]{8,4096}")
 _RANDOM_BYTES: Final = 32
@@ -50,7 +50,7 @@ def renew(path: pathlib.Path) -> str:
 
 def write(path: pathlib.Path, token: str) -> None:
     """Writes a token to a file that only its owner can read."""
-    durable_files.replace(path, f"{token}\n", mode=0o600)
+    atomic_write.write_atomically(path, f"{token}\n", mode=0o600)
 
 
 def read(path: str | pathlib.Path, *, name: str) -> str:

@@ -42,7 +42,7 @@ _OBJECT: Final = re.compile(r"^(.*>: |\w*Connection\(host=.*?, port=\d*\): )")
 
 @dataclasses.dataclass(frozen=True)
 class Retries:
-    """How long to try again, with growing pauses."""
+    """Retry policy: total time, with growing pauses."""
 
     total_secs: float = 5.0
     """Seconds after the first failure at which to give up."""
@@ -95,7 +95,7 @@ class Connection:
 
     @property
     def address(self) -> address_lib.Address:
-        """Where the master was found last."""
+        """Address at which the master was found last."""
         return self._address
 
     def request(
@@ -117,7 +117,7 @@ class Connection:
             method: `GET`, `POST`, `PUT`, `PATCH` or `DELETE`.
             path: Path from the root, like `/api/v1/experiments`.
             body: Plain data to send as JSON.
-            query: Parameters to append to the path; those that are None are left out.
+            query: Parameters to append to the path: lists one by one, and nothing for None.
             timeout_secs: Seconds to wait for the answer; None for those of the connection.
             is_repeatable: Whether doing it twice does no harm. None for what the method promises:
                 true for `GET`, `PUT` and `DELETE`.
@@ -267,7 +267,7 @@ class Connection:
             headers["Content-Type"] = "application/json"
             data = json.dumps(body).encode()
         pool, url = self._find_pool(self._address, path)
-        if fields := {name: _to_text(it) for name, it in (query or {}).items() if it is not None}:
+        if fields := list(_list_fields(query or {})):
             url += "?" + urllib.parse.urlencode(fields)
         read_secs = self._timeout_secs if timeout_secs is None else timeout_secs
         return pool.request(
@@ -383,8 +383,12 @@ class Attempts:
         return now - self._first_failure
 
 
-def _to_text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _list_fields(query: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yields the parameters of a query: lists one by one, and nothing for None."""
+    for name, value in query.items():
+        for part in value if isinstance(value, list | tuple) else [value]:
+            if part is not None:
+                yield name, str(part).lower() if isinstance(part, bool) else str(part)
 
 
 def _never_arrived(error: urllib3.exceptions.HTTPError) -> bool:

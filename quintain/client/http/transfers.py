@@ -12,7 +12,7 @@ from typing import Final
 
 from quintain import errors
 from quintain.client.http import connection as connection_lib
-from quintain.client.http import fetched_files
+from quintain.records.views import file_listing
 
 PIECE_BYTES: Final = 16 * 2**20
 """How much is sent by one request; no more of a file is held in memory."""
@@ -87,7 +87,7 @@ def fetch_files(
     """
     paths = []
     for name in names:
-        target = fetched_files.make_target(directory, name)
+        target = file_listing.make_target(directory, name)
         target.unlink(missing_ok=True)
         source = f"{path}/{urllib.parse.quote(name)}"
         try:

@@ -135,7 +135,7 @@ class Experiment:
 
     @property
     def state(self) -> str:
-        """What it is doing."""
+        """Current state."""
         return self._record.state.value
 
     @property

@@ -1,4 +1,4 @@
-"""Where trainings were started: `runs.jsonl` in the home directory, for the page to show them.
+"""Record of started trainings (`runs.jsonl` in the home directory), read by the page.
 
 To note a run is a courtesy. Nothing that goes wrong with it stops or slows a training.
 """
@@ -14,7 +14,7 @@ from typing import Final
 
 from quintain import errors
 from quintain.client.home import home as home_lib
-from quintain.files import durable_files
+from quintain.files import atomic_write
 
 FILE_NAME: Final = "runs.jsonl"
 MAX_RUNS: Final = 1000
@@ -84,6 +84,6 @@ def _shorten(path: pathlib.Path) -> None:
             kept.setdefault(name, line)
         if len(kept) == MAX_RUNS:
             break
-    durable_files.replace(
+    atomic_write.write_atomically(
         path, b"".join(b"%s\n" % line for line in reversed(kept.values())), mode=0o600
     )

@@ -1,4 +1,4 @@
-"""The agent of a machine: starts, watches and ends processes as the master orders.
+"""Agent of a machine: starts, watches and ends processes as the master orders.
 
 It connects to the master, never the other way round. It may be killed at any time, as the master
 may be: processes go on, and the next agent of the same directory takes them over.
@@ -50,7 +50,7 @@ _RIVAL_SECS: Final = 90.0
 
 @dataclasses.dataclass(frozen=True)
 class AgentSettings:
-    """What an agent is."""
+    """Settings of an agent."""
 
     name: str
     """Name of the machine."""
@@ -391,5 +391,5 @@ class _Session:
 
     @property
     def id(self) -> str:
-        """What the agent names with each request."""
+        """Name of the session, which each request carries."""
         return self.welcome.session

@@ -1,4 +1,4 @@
-"""What an agent asks the master and tells it. Every call may safely be repeated."""
+"""Client of an agent: its calls to the master, all of which are idempotent."""
 
 import urllib.parse
 from typing import Final
@@ -28,7 +28,7 @@ class AgentClient:
 
     @property
     def address(self) -> address_lib.Address:
-        """Where the master is for this machine, and for the trials on it."""
+        """Address of the master for this machine, and for the trials on it."""
         return self._connection.address
 
     def register(self, hello: agent_protocol.Hello) -> agent_protocol.Welcome:

@@ -1,4 +1,4 @@
-"""The directory of an agent: what the next agent has to know if this one is killed.
+"""Directory of an agent, by which the next agent goes on after this one is killed.
 
 | path | content |
 |---|---|
@@ -22,7 +22,7 @@ from collections.abc import Iterator
 
 from quintain import errors
 from quintain.client.home import home as home_lib
-from quintain.files import durable_files
+from quintain.files import disk_errors
 from quintain.master.processes import process_files
 from quintain.records.rows import trial
 
@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class LaunchRecord:
-    """What is kept of a launch. Its environment, with the token, is not."""
+    """Record of a launch. Its environment, with the token, is not kept."""
 
     launch_id: str
     """Name of the launch."""
@@ -111,7 +111,7 @@ class AgentDirectory:
         found = []
         for path in sorted(self._launches.glob("*.json")):
             try:
-                content = durable_files.read_json(path)
+                content = disk_errors.read_json(path)
                 identity = content["identity"]
                 found.append(
                     LaunchRecord(

@@ -1,4 +1,4 @@
-"""Starts trials on machines whose agents call this master, and on its own.
+"""Launcher of trials on machines whose agents call this master, and on its own.
 
 The master connects to nobody: agents ask for orders and send reports (`agent_protocol`), and
 `server/routes/agents.py` hands them on to here. Each agent has a lock of its own, so that a
@@ -239,7 +239,7 @@ class AgentLauncher(launcher.Launcher):
                 return None
             return agent_protocol.Orders(orders, member.kept)
 
-    def watching(
+    def waker_registered(
         self, name: str, waker: Callable[[], object]
     ) -> contextlib.AbstractContextManager[None]:
         """Calls `waker`, which must not wait, whenever there may be orders for an agent.
@@ -247,7 +247,7 @@ class AgentLauncher(launcher.Launcher):
         Raises:
             GoneError: If there is no such agent.
         """
-        return self._find_member(name).watching(waker)
+        return self._find_member(name).waker_registered(waker)
 
     def release(self) -> None:
         """Wakes all who wait for orders."""

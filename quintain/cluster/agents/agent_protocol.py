@@ -1,4 +1,4 @@
-"""What agents and the master tell each other.
+"""Protocol between agents and the master.
 
 An agent registers, and gets a session. With it, it asks for orders, which the master answers when
 it has some, and sends reports. All of it may be repeated:
@@ -68,7 +68,7 @@ _ALLOWED_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Versions:
-    """What has to be the same on both sides."""
+    """Versions that have to be the same on both sides."""
 
     protocol: int = PROTOCOL
     """Number of the protocol."""
@@ -82,7 +82,7 @@ class Versions:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Hello(Versions):
-    """An agent, and what it has."""
+    """Registration of an agent, with the launches that it has."""
 
     name: _Name = ""
     """Name of the machine."""
@@ -127,7 +127,7 @@ class Welcome:
 
 
 class OrderKind(enum.StrEnum):
-    """What an agent is to do."""
+    """Kinds of orders to an agent."""
 
     START = "start"
     """Start a process."""
@@ -184,7 +184,7 @@ class Order:
 
 @dataclasses.dataclass(frozen=True)
 class Orders:
-    """What there is to do, and what was kept."""
+    """Orders, and the lines that were kept."""
 
     orders: tuple[Order, ...] = ()
     """Orders that the agent has not confirmed, in order."""
@@ -195,7 +195,7 @@ class Orders:
 
 @dataclasses.dataclass(frozen=True)
 class Exit:
-    """How a process ended; see `launcher.ProcessExit`."""
+    """End of a process; see `launcher.ProcessExit`."""
 
     launch_id: _LaunchId
     """Name of the launch."""
@@ -218,7 +218,7 @@ class Exit:
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """What has happened since the report before."""
+    """Events since the report before."""
 
     number: Annotated[int, pydantic.Field(ge=1, lt=2**63)]
     """Number of the report in its session, from 1."""

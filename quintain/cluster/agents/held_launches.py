@@ -1,4 +1,4 @@
-"""The launches that an agent has: their processes, what they wrote, and how they ended."""
+"""Launches that an agent has: their processes, output and exits."""
 
 import collections
 import contextlib
@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from quintain import errors
 from quintain.cluster.agents import agent_directory, agent_protocol
-from quintain.files import durable_files
+from quintain.files import disk_errors
 from quintain.master.processes import launcher as launcher_lib
 from quintain.master.processes import process_files, usage_meter
 from quintain.records.rows import log, trial
@@ -36,7 +36,7 @@ _MOST_UNKEPT_BYTES: Final = 8 * 2**20
 
 
 class ProcessOwner(Protocol):
-    """What starts processes of this machine: a `ProcessLauncher`, of which not all is needed."""
+    """Launcher of this machine's processes: the part of a `ProcessLauncher` that agents use."""
 
     def start(self, launch: launcher_lib.Launch) -> trial.ProcessIdentity | None:
         """Starts a process; see `launcher.Launcher`."""
@@ -136,7 +136,7 @@ class HeldLaunches:
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is no process, and everything about former ones was told."""
+        """True if there is no process, and everything about former ones was told."""
         with self._lock:
             return not self._unkept and all(
                 held.exit is not None and (held.is_exit_told or held.is_dropped)
@@ -161,7 +161,7 @@ class HeldLaunches:
             self._directory.save(held.record)
         except Exception as error:  # noqa: BLE001 - other launches go on.
             cause = str(error) if isinstance(error, errors.QuintainError) else repr(error)
-            cause = durable_files.explain(error) or cause
+            cause = disk_errors.explain(error) or cause
             self._launcher.kill(launch.launch_id)
             self._note_loss(held, f"The process could not be started on {self._name}: {cause}")
 

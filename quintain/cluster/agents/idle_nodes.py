@@ -1,4 +1,4 @@
-"""Which nodes have nothing to do, so that their agents leave and Ray may remove them.
+"""Scale-down: nodes without work, whose agents leave so that Ray may remove them.
 
 A node leaves in two steps: first it is drained, and a moment later, if nothing was started on it
 meanwhile, its agent is asked to leave. So no trial is ever stopped by that.
@@ -17,7 +17,7 @@ _SETTLE_SECS: Final = 1.0
 
 @dataclasses.dataclass(frozen=True)
 class Changes:
-    """What is to be done with nodes, by their names."""
+    """Changes of nodes, by their names."""
 
     drain: tuple[str, ...] = ()
     """Nothing is started on these any more."""
@@ -94,7 +94,7 @@ class IdleNodes:
 
 
 def _is_wanted(node: node_lib.Node, wanted: Sequence[demand.Wanted]) -> bool:
-    """Whether a process that waits could be on a node."""
+    """Returns whether a process that waits could be on a node."""
     return any(
         each.needs.admits_node(node.labels)
         and sum(map(each.needs.admits_slot, node.slots)) >= each.num_slots

@@ -1,4 +1,4 @@
-"""What the master knows of one agent: its session, its orders, and the launches it has."""
+"""Master's state of one agent: its session, orders and launches."""
 
 import contextlib
 import dataclasses
@@ -244,7 +244,7 @@ class Member:
 
     @property
     def num_orders(self) -> int:
-        """How many orders are not confirmed."""
+        """Number of orders that are not confirmed."""
         return len(self._orders)
 
     def list_orders(self) -> tuple[agent_protocol.Order, ...]:
@@ -257,7 +257,7 @@ class Member:
             waker()
 
     @contextlib.contextmanager
-    def watching(self, waker: Callable[[], object]) -> Iterator[None]:
+    def waker_registered(self, waker: Callable[[], object]) -> Iterator[None]:
         """Calls `waker`, which must not wait, whenever there may be orders. Takes the lock."""
         with self.lock:
             self._wakers.add(waker)

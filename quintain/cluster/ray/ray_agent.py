@@ -1,4 +1,4 @@
-"""The agent of a node of Ray: an actor that runs the same loop as `quintain agent`.
+"""Ray actor that runs the agent of a node, with the same loop as `quintain agent`.
 
 The actor is detached: it outlives the master and the process that started it. Ray starts it again
 when it is killed; it then finds where the master is in its directory, and adopts the processes that
@@ -26,7 +26,7 @@ from quintain.client.http import connection as connection_lib
 from quintain.cluster.agents import agent as agent_lib
 from quintain.cluster.agents import agent_client, agent_directory
 from quintain.cluster.ray import ray_directories, ray_messages
-from quintain.files import durable_files
+from quintain.files import atomic_write, disk_errors
 from quintain.master.placing import slots as slots_lib
 from quintain.master.processes import process_launcher
 
@@ -101,7 +101,7 @@ class RayAgent:
         if found != self._address or (self._problem and not self._drain_reason):
             self._end()
             path = self._directory.path / _ADDRESS_FILE
-            durable_files.replace(path, json.dumps(dict(address)), mode=0o600)
+            atomic_write.write_atomically(path, json.dumps(dict(address)), mode=0o600)
             self._begin(found)
         return {"problem": self._problem, "is_stale": False}
 
@@ -140,7 +140,7 @@ class RayAgent:
 
     def _read_address(self) -> address_lib.Address | None:
         try:
-            content = durable_files.read_json(self._directory.path / _ADDRESS_FILE)
+            content = disk_errors.read_json(self._directory.path / _ADDRESS_FILE)
             return address_lib.Address(**content)
         except FileNotFoundError:
             return None

@@ -1,4 +1,4 @@
-"""How the watcher connects to a Ray cluster, and what is said where it can't."""
+"""Connection of the watcher to a Ray cluster, and its errors."""
 
 import importlib
 import os

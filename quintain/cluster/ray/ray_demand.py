@@ -1,4 +1,4 @@
-"""What Ray's autoscaler is told: an actor keeps it told as long as the master asks for it.
+"""Demand actor: asks Ray's autoscaler for nodes, as long as masters renew their lease.
 
 Ray keeps what it was asked for until it is asked for something else, even if whoever asked is
 gone. So an actor asks, which lives on the cluster's head, and takes back what no master has asked
@@ -32,7 +32,7 @@ Bundle = dict[str, Any]
 
 
 class DemandKeeper:
-    """An actor; tells Ray's autoscaler what masters ask for.
+    """An actor; asks Ray's autoscaler for the nodes that masters want.
 
     Args:
         lease_secs: What is not asked for again within so long is taken back.
@@ -97,7 +97,7 @@ class DemandKeeper:
 
 
 class Machine(Protocol):
-    """What a node of Ray has."""
+    """Resources of a node of Ray."""
 
     name: str
     """Name of its agent."""

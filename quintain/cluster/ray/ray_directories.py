@@ -1,4 +1,4 @@
-"""The directories of agents on nodes of Ray; those of nodes that are gone are deleted.
+"""Directories of agents on nodes of Ray, and their deletion when nodes are gone.
 
 A node that comes back has another number, and its agent another directory: on machines that come
 and go, one of each life would stay. Deleted is only what says itself that it is of the same home
@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from quintain import errors
 from quintain.cluster.agents import agent_directory
-from quintain.files import durable_files
+from quintain.files import atomic_write, disk_errors
 from quintain.records import process_identity
 
 logger = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ def mark(directory: agent_directory.AgentDirectory, home_id: str, node_id: str) 
     content = {"home_id": home_id, "node_id": node_id, "machine": socket.gethostname()}
     content["place"] = process_identity.find_place()
     path = directory.path / "agent" / _FILE_NAME
-    durable_files.replace(path, json.dumps(content), mode=0o600)
+    atomic_write.write_atomically(path, json.dumps(content), mode=0o600)
 
 
 def delete_gone(
@@ -85,7 +85,7 @@ def delete_gone(
 def _is_gone(path: pathlib.Path, home_id: str, alive: Collection[str]) -> bool:
     found: Any = None
     with contextlib.suppress(OSError, errors.DamagedFileError):
-        found = durable_files.read_json(path / "agent" / _FILE_NAME)
+        found = disk_errors.read_json(path / "agent" / _FILE_NAME)
     if not isinstance(found, dict):
         return False
     node_id = found.get("node_id")

@@ -1,4 +1,4 @@
-"""Starts trials on the nodes of a Ray cluster.
+"""Launcher of trials on the nodes of a Ray cluster.
 
 Ray gives the nodes, keeps an agent on each, and says which of them die. All else is between the
 agents and the master, as it is with agents that were started by hand: no trial passes through Ray,

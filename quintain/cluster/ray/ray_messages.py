@@ -1,4 +1,4 @@
-"""What the master and the process that watches a Ray cluster for it say to each other.
+"""Messages between the master and the process that watches a Ray cluster for it.
 
 Ray runs in a process of its own, `quintain.cluster.ray.ray_watcher`: a process that is connected to
 a Ray cluster ends when its node does, gets twenty threads and other handlers of signals. A message
@@ -40,7 +40,7 @@ RAY_IS_GONE: Final = "Ray's process of the node has ended."
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """A Ray cluster, and what the agents on it are to be like."""
+    """Address of a Ray cluster, and settings of the agents on it."""
 
     address: str = "auto"
     """`auto` for the cluster that this machine is part of, `HOST:PORT`, `ray://HOST:PORT`, or
@@ -64,7 +64,7 @@ class Settings:
 
 @dataclasses.dataclass(frozen=True)
 class Growth:
-    """How far a cluster grows and shrinks with what trials want."""
+    """Limits on how far a cluster grows and shrinks with the demand of trials."""
 
     max_slots: int
     """Up to so many slots in all, nodes are asked for."""
@@ -75,7 +75,7 @@ class Growth:
 
 @dataclasses.dataclass(frozen=True)
 class NodeNews:
-    """What Ray says of one node."""
+    """State of one node, as Ray describes it."""
 
     name: str
     """Name of the node's agent."""

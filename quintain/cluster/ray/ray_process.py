@@ -1,4 +1,4 @@
-"""The process that is connected to a Ray cluster for the master, as the master sees it."""
+"""Master's handle on the process that is connected to a Ray cluster."""
 
 import dataclasses
 import json

@@ -1,8 +1,8 @@
-"""`python -m quintain.cluster.ray.ray_watcher`: keeps an agent on each node of a Ray cluster.
+"""Watcher of a Ray cluster, which keeps an agent on each node.
 
-The master starts it, and talks to it as `ray_messages` says. It ends with the master; agents are
-detached, and go on. All that it knows it asks Ray for again after a start, so that it may be killed
-at any time.
+The master starts `python -m quintain.cluster.ray.ray_watcher`, and talks to it as `ray_messages`
+says. It ends with the master; agents are detached, and go on. All that it knows it asks Ray for
+again after a start, so that it may be killed at any time.
 """
 
 import contextlib
@@ -43,7 +43,7 @@ _END_SECS: Final = 5.0
 
 @dataclasses.dataclass
 class _Node:
-    """What the watcher knows of an agent."""
+    """Watcher's state of one node's agent."""
 
     node_id: str
     name: str
@@ -82,7 +82,7 @@ class Watcher:
 
     @property
     def demand_problem(self) -> str:
-        """Why Ray's autoscaler can't be asked for nodes; empty if it can."""
+        """Reason for which Ray's autoscaler can't be asked for nodes; empty if it can."""
         return self._sender.problem
 
     def join(self, home_id: str, address: dict[str, str]) -> None:

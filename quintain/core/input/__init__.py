@@ -1,1 +1,1 @@
-"""Where examples come from, in which order, and what is known of their place."""
+"""Training data: sources, order, and position."""

@@ -1,1 +1,1 @@
-"""What the trainers share: how they are set up, fed and timed."""
+"""Shared parts of trainers: set-up, input and timing."""

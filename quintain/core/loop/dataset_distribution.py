@@ -14,7 +14,7 @@ from quintain.core import base_task
 from quintain.core.steps import task_checks
 from quintain.distribute import runtime_environment
 from quintain.input import file_marks
-from quintain.input.diagnosis import data_faults
+from quintain.input.diagnosis import pipeline_inspection
 from quintain.orbit import cluster
 from quintain.settings import config_definitions as cfg
 
@@ -95,7 +95,11 @@ def create_task_builder(
             file_marks.watching(is_training=bool(params.is_training)),
         ):
             dataset = build_dataset(task.build_inputs, params, input_context=input_context)
-        data_faults.check_files(dataset)
+        is_known = isinstance(dataset, tf.data.Dataset)
+        if is_known and pipeline_inspection.has_operation(dataset, "TFRecordDataset"):
+            from quintain.input.diagnosis import data_faults  # noqa: PLC0415 - few pipelines have
+
+            data_faults.check_files(dataset)
         if params.is_training and params.overfit_batches:
             dataset = dataset.take(params.overfit_batches).cache().repeat()
         if params.is_training:
@@ -176,7 +180,7 @@ def build_dataset(
 
 
 def _is_single_cpu(strategy: tf.distribute.Strategy) -> bool:
-    """Whether there is one replica and nothing to feed to a device; so too without a strategy."""
+    """True if there is one replica and nothing to feed to a device; so too without a strategy."""
     if not tf.distribute.has_strategy():
         return True
     if strategy.num_replicas_in_sync != cluster.num_workers(strategy):

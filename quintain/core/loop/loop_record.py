@@ -1,4 +1,4 @@
-"""Which step a loop began at, and which batches were drawn for it."""
+"""First step of a loop, and the batches drawn for it."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from quintain import orbit
 from quintain.checkpoints import recovery_state
-from quintain.distribute import async_loops
+from quintain.distribute import distribution
 
 SINGLE = ""
 """Name of the data of a trainer that has only one."""
@@ -43,7 +43,7 @@ class LoopRecord:
 
     @property
     def state(self) -> recovery_state.RecoveryState:
-        """How often the run recovered from a blow-up of its loss, and what follows from that."""
+        """Recoveries of the run from divergence, and their effects."""
         return self._state
 
     @property
@@ -53,7 +53,7 @@ class LoopRecord:
 
     @property
     def has_begun(self) -> bool:
-        """Whether there was a loop in this process, so that data was drawn."""
+        """True if there was a loop in this process, so that data was drawn."""
         return self._has_begun
 
     def begin_loop(self) -> None:
@@ -79,7 +79,7 @@ class LoopRecord:
         Workers that train asynchronously draw for themselves, and a recovery does not take them
         back to batches they have drawn: nothing is left to drop.
         """
-        if async_loops.is_asynchronous(self._trainer.strategy):
+        if distribution.is_asynchronous(self._trainer.strategy):
             return
         iterators: Any = self._trainer.ensure_train_iterator()
         if not isinstance(iterators, Mapping):

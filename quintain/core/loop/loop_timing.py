@@ -1,4 +1,4 @@
-"""Where the time of training goes: waiting for input, computing, and what happens between loops."""
+"""Timing of training: input, computation, and the time between loops."""
 
 import logging
 import resource
@@ -8,8 +8,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import tensorflow as tf
-
-from quintain.input.diagnosis import input_watch
 
 INPUT_BOUND_SHARE: Final = 0.3
 """Share of a step spent waiting for input, above which the input is too slow."""
@@ -119,6 +117,8 @@ class LoopTiming:
         self._has_blamed = True
         stage = None
         if self._get_probe_dataset is not None:
+            from quintain.input.diagnosis import input_watch  # noqa: PLC0415 - few loops are slow
+
             stage = input_watch.find_slow_stage(self._get_probe_dataset)
         logger.warning(
             "Training waits for its input for %.0f %% of the time.%s",

@@ -1,4 +1,4 @@
-"""What the trainers of one task and of several show and do alike."""
+"""Base class of the trainers of one task and of several."""
 
 import abc
 import contextlib
@@ -65,13 +65,9 @@ class StatefulTrainer(orbit.StandardTrainer):
         """Scalar int64: steps that an interrupted loop had left; 0 between two loops."""
         return self._state.loop_position
 
-    def interrupted_loop_kept(self) -> contextlib.AbstractContextManager[None]:
-        """Returns a context for evaluations, after which an interrupted loop has its metrics."""
-        return self._state.interrupted_loop_kept()
-
     @property
     def loop_record(self) -> loop_record.LoopRecord:
-        """Where the running loop began, which batches were drawn, and the run's recoveries."""
+        """First step and batches of the running loop, and the run's recoveries."""
         return self._state.record
 
     @property
@@ -96,7 +92,7 @@ class StatefulTrainer(orbit.StandardTrainer):
         Returns:
             The output of `train_loop_end`; None if the loop was interrupted.
         """
-        with cluster.explain_lost_workers(self.strategy):
+        with cluster.lost_workers_explained(self.strategy):
             with self._watching_input():
                 logs = super().train(num_steps)
             self._state.synchronize()

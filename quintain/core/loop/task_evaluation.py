@@ -1,17 +1,22 @@
-"""What evaluating one task takes, alone or among several."""
+"""Evaluation of one task, alone or among several."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 import keras
 import tensorflow as tf
 
 from quintain.core import base_task
-from quintain.core.reports import image_summaries
 from quintain.core.steps import model_metrics, own_code
 from quintain.distribute import replica_steps
 from quintain.orbit import cluster
 from quintain.settings import config_definitions as cfg
+
+IMAGES_KEY: Final = "visualization"
+"""Where a task puts images among the metrics: a mapping from names to images."""
+
+MAX_IMAGES: Final = 16
+"""Images of a name that are written."""
 
 
 class TaskEvaluation:
@@ -107,10 +112,10 @@ class TaskEvaluation:
         if aggregated_logs:
             reduced = self._task.reduce_aggregated_logs(aggregated_logs, global_step=global_step)
             logs |= reduced or {}
-        images = image_summaries.take_images(logs)
+        images: Mapping[str, Any] = logs.pop(IMAGES_KEY, {})
         if self._task.task_config.allow_image_summary:
             named = {f"{image_prefix}{name}": image for name, image in images.items()}
-            image_summaries.write_images(named, int(global_step.numpy()))
+            _write_images(named, int(global_step.numpy()))
         return logs
 
     def _update_loss(self, loss: tf.Tensor, count: Any, inputs: Any) -> None:
@@ -124,3 +129,14 @@ class TaskEvaluation:
             tf.where(has_examples, loss, tf.zeros_like(loss)),
             sample_weight=tf.cast(has_examples, tf.float32) * tf.cast(count, tf.float32),
         )
+
+
+def _write_images(images: Mapping[str, Any], step: int) -> None:
+    """Writes images with the summary writer in force.
+
+    Args:
+        images: By name: `[N, H, W, C]` uint8, or float in `[0, 1]`, with 1, 3 or 4 channels.
+        step: Step that was evaluated.
+    """
+    for name, batch in images.items():
+        tf.summary.image(name, batch, step=step, max_outputs=MAX_IMAGES)

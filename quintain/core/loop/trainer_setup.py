@@ -1,4 +1,4 @@
-"""What a trainer checks and finds before it is built."""
+"""Checks and lookups before a trainer is built."""
 
 import contextlib
 from collections.abc import Callable, Iterable
@@ -11,7 +11,6 @@ from quintain import errors, orbit
 from quintain.checkpoints import task_state
 from quintain.core import base_task
 from quintain.core.steps import model_metrics
-from quintain.input import poisson_sampling
 from quintain.modeling import unbuilt_layers
 from quintain.optimization import (
     fused_optimizer,
@@ -145,6 +144,8 @@ def build_from_batch(
             not be the one that is trained on.
         strategy: The strategy.
     """
+    from quintain.input import poisson_sampling  # noqa: PLC0415 - few models need a batch
+
     batch = next(iterators.create(dataset), None)
     if batch is None:
         return

@@ -1,8 +1,7 @@
-"""What a trainer carries from loop to loop besides its metrics, and its place in checkpoints."""
+"""Trainer state that is checkpointed."""
 
-import contextlib
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import keras
@@ -32,7 +31,7 @@ ListMetrics = Callable[[], Sequence[keras.metrics.Metric]]
 
 
 class TrainerState:
-    """What training one task and training several have in common; part of both trainers.
+    """State of a trainer of one task or of several.
 
     Step, loop record, timing and counts are of the run. The average of the weights, accumulated
     gradients, norms and the statistics of replicas are of a model and its optimizer, which `follow`
@@ -69,7 +68,7 @@ class TrainerState:
         self.timing = loop_timing.LoopTiming(get_probe_dataset)
         self.random_watch = random_watch.RandomWatch()
         self._list_loop_metrics = list_loop_metrics
-        self._loop_state = checkpoint_state.variables_state(self._list_loop_variables)
+        self._loop_state = checkpoint_state.VariablesState(self._list_loop_variables)
         self._item_counts = {name: _create_counter(name) for name in COUNTED_ITEMS}
         self.average: ema.ExponentialMovingAverage | None = None
         self.accumulation: gradient_accumulation.GradientAccumulation | None = None
@@ -150,25 +149,10 @@ class TrainerState:
 
         A loop that goes on after an interruption adds to what it had when it was interrupted.
         """
-        if not self._is_loop_interrupted:
+        if not self.loop_position.numpy():
             model_metrics.reset(self._list_loop_metrics())
         self.timing.begin_loop(self.step)
         self.record.begin_loop()
-
-    @property
-    def _is_loop_interrupted(self) -> bool:
-        return bool(self.loop_position.numpy())
-
-    @contextlib.contextmanager
-    def interrupted_loop_kept(self) -> Iterator[None]:
-        """Lets an evaluation use metrics to which an interrupted loop will add."""
-        is_interrupted = self._is_loop_interrupted
-        state = self._loop_state.serialize() if is_interrupted else b""
-        try:
-            yield
-        finally:
-            if is_interrupted:
-                self._loop_state.deserialize(state)
 
     def count_items(self, counts: Mapping[str, tf.Tensor]) -> None:
         """Adds one replica's counts, by the names in `COUNTED_ITEMS`; part of a step."""

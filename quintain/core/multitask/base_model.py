@@ -73,7 +73,7 @@ class MultiTaskBaseModel(tf.Module):
 
     @property
     def built(self) -> bool:
-        """Whether all sub-models have their variables."""
+        """True if all sub-models have their variables."""
         return all(model.built for model in self.sub_tasks.values())
 
     def initialize(self) -> None:

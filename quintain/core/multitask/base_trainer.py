@@ -20,7 +20,7 @@ from quintain.core.loop import (
 from quintain.core.multitask import base_model
 from quintain.core.multitask import multitask as multitask_lib
 from quintain.core.steps import model_metrics, task_checks
-from quintain.distribute import async_loops, replica_steps, step_kernels
+from quintain.distribute import distribution, replica_steps
 from quintain.orbit import iterators
 from quintain.settings import config_definitions as cfg
 
@@ -63,7 +63,7 @@ class MultiTaskBaseTrainer(stateful_trainer.StatefulTrainer):
             ConfigError: Under a parameter-server strategy, or if the optimizer can't measure the
                 norms that `config` asks for.
         """
-        async_loops.check_is_synchronous(tf.distribute.get_strategy(), "training several tasks")
+        distribution.check_is_synchronous(tf.distribute.get_strategy(), "training several tasks")
         self._multi_task = multi_task
         self._model = multi_task_model
         self._optimizer = optimizer
@@ -75,7 +75,7 @@ class MultiTaskBaseTrainer(stateful_trainer.StatefulTrainer):
             count_used=self._count_used,
             list_loop_metrics=self._list_loop_metrics,
         )
-        step_kernels.check(self._runtime)
+        replica_steps.check_kernels(self._runtime)
         self._training_losses = {
             name: keras.metrics.Mean(LOSS_NAME, dtype="float32")
             for name in (multitask_lib.TOTAL_LOSS, *multi_task.tasks)
@@ -159,7 +159,7 @@ class MultiTaskBaseTrainer(stateful_trainer.StatefulTrainer):
         Args:
             iterator_map: Iterator of the training data of every task.
         """
-        joint_train_step = step_kernels.compile_train_step(
+        joint_train_step = replica_steps.compile_train_step(
             self._multi_task.joint_train_step, self._runtime
         )
 

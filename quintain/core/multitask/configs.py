@@ -86,7 +86,7 @@ class AnnealingSampleConfig(base_config.Config):
 
 @dataclasses.dataclass
 class TaskSamplingConfig(one_of.OneOfConfig):
-    """How the next task is chosen where tasks take turns."""
+    """Sampling of the next task."""
 
     type: str | None = None
     """`uniform`, `proportional` or `annealing`."""
@@ -105,7 +105,7 @@ class TaskSamplingConfig(one_of.OneOfConfig):
 
 @dataclasses.dataclass
 class MultiTaskTrainerConfig(cfg.TrainerConfig):
-    """How to train on several tasks."""
+    """Training of several tasks."""
 
     trainer_type: Literal["interleaving", "joint"] = "interleaving"
     """`joint`: every step trains on a batch of each task and minimises the weighted sum of their

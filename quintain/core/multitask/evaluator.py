@@ -38,7 +38,6 @@ class MultiTaskEvaluator(orbit.AbstractEvaluator):
         checkpoint: tf.train.Checkpoint | None = None,
         runtime: cfg.RuntimeConfig | None = None,
         average: ema.ExponentialMovingAverage | None = None,
-        keep_loop: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
     ) -> None:
         """Builds the data of all tasks; nothing is computed yet.
 
@@ -54,7 +53,6 @@ class MultiTaskEvaluator(orbit.AbstractEvaluator):
             checkpoint: What the exporter saves. None saves the model and the step.
             runtime: Seed, compilation and threads. None takes the defaults.
             average: Averages of the weights to evaluate instead of the weights.
-            keep_loop: Returns a context that keeps what an interrupted training loop has measured.
 
         Raises:
             ConfigError: If two tasks have the same name, or `eval_steps` names none of them.
@@ -65,7 +63,6 @@ class MultiTaskEvaluator(orbit.AbstractEvaluator):
         self._global_step = orbit.utils.create_global_step() if global_step is None else global_step
         self._checkpoint_exporter = checkpoint_exporter
         self._average = average
-        self._keep_loop = keep_loop
         self.runtime = runtime or cfg.RuntimeConfig()
         self.eval_steps = dict(eval_steps or {})
         for name in self.eval_steps:
@@ -123,7 +120,7 @@ class MultiTaskEvaluator(orbit.AbstractEvaluator):
 
     @property
     def checkpoint(self) -> tf.train.Checkpoint:
-        """What the exporter saves."""
+        """Checkpoint that the exporter saves."""
         return self._checkpoint
 
     @property
@@ -147,7 +144,7 @@ class MultiTaskEvaluator(orbit.AbstractEvaluator):
         Raises:
             EvaluationInterrupted: If the process was asked to stop before all steps were done.
         """
-        with self._keep_loop(), self._averaged_weights():
+        with self._averaged_weights():
             return self._evaluate_and_export(num_steps)
 
     def check_evaluation_ends(self, num_steps: int) -> None:
@@ -166,7 +163,7 @@ class MultiTaskEvaluator(orbit.AbstractEvaluator):
 
     def evaluate_one_batch(self) -> dict[str, Any]:
         """Evaluates the first batch of each task, to see what metrics there are."""
-        with self._keep_loop(), self._averaged_weights():
+        with self._averaged_weights():
             return self._evaluate_tasks(tf.constant(1), uses_own_steps=False)
 
     def _averaged_weights(self) -> contextlib.AbstractContextManager[None]:

@@ -12,7 +12,7 @@ from quintain.config import gin_io
 from quintain.core.loop import dataset_distribution
 from quintain.core.multitask import base_model, base_trainer, multitask
 from quintain.core.multitask import task_sampler as task_sampler_lib
-from quintain.distribute import step_kernels
+from quintain.distribute import replica_steps
 from quintain.settings import config_definitions as cfg
 
 
@@ -114,7 +114,7 @@ class MultiTaskInterleavingTrainer(base_trainer.MultiTaskBaseTrainer):
         """Returns a function that trains on the next batch of one task."""
         task = self._multi_task.tasks[name]
         model = base_model.get_sub_model(self._model, name)
-        train_step = step_kernels.compile_train_step(task.train_step, self._runtime)
+        train_step = replica_steps.compile_train_step(task.train_step, self._runtime)
 
         def step_fn(inputs: Any) -> None:
             with base_trainer.wait_for(inputs):

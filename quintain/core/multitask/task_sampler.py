@@ -1,4 +1,4 @@
-"""How often each task is trained, where tasks take turns."""
+"""Sampling weights of tasks that take turns."""
 
 import abc
 from collections.abc import Mapping

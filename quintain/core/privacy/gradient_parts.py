@@ -26,7 +26,7 @@ _PRODUCTS: Final = {
 
 
 class SummedGradient:
-    """How the gradient of one variable leaves a vectorised function, and is summed after it.
+    """Per-example gradient of one variable, summed outside the vectorised function.
 
     Attributes:
         kind: `product` of two factors, `rows` of an embedding, or `dense`.

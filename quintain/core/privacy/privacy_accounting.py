@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 
 class CountsExamples(Protocol):
-    """What is asked of a task: how many examples a batch has."""
+    """Interface of a task that counts the examples of a batch."""
 
     def count_batch_examples(self, params: cfg.DataConfig) -> int:
         """Returns the examples of a batch that `params` describe."""
@@ -116,16 +116,9 @@ class PrivacyAccountant:
         )
 
 
-def get_config(params: cfg.ExperimentConfig) -> cfg.DifferentialPrivacyConfig | None:
-    """Returns the task's `differential_privacy_config`, if its config has such a field."""
-    dp_config: cfg.DifferentialPrivacyConfig | None
-    dp_config = getattr(params.task, "differential_privacy_config", None)
-    return dp_config
-
-
 def check(params: cfg.ExperimentConfig) -> Iterator[str]:
     """Yields what is missing to train privately, before a model is built."""
-    dp_config = get_config(params)
+    dp_config = cfg.find_privacy(params)
     if dp_config is None or not _has_guarantee(dp_config):
         return
     if dp_config.num_examples is None:
@@ -150,7 +143,7 @@ def build(params: cfg.ExperimentConfig, task: CountsExamples) -> PrivacyAccounta
         ConfigError: If a batch has no or more examples than the data, or `target_epsilon` can't be
             reached.
     """
-    dp_config = get_config(params)
+    dp_config = cfg.find_privacy(params)
     if dp_config is None or not _has_guarantee(dp_config) or dp_config.num_examples is None:
         return None
     rate = _get_sampling_rate(params, task, dp_config.num_examples)
@@ -178,7 +171,7 @@ def resolve(
     Raises:
         ConfigError: If `target_epsilon` can't be reached, or depends on what is not given.
     """
-    dp_config = get_config(params)
+    dp_config = cfg.find_privacy(params)
     if dp_config is None or dp_config.target_epsilon is None:
         return dp_config
     accountant = build(params, task)
@@ -232,16 +225,6 @@ def find_noise_multiplier(
         else:
             too_little = middle
     return enough
-
-
-def with_sampling(params: cfg.DataConfig, experiment: cfg.ExperimentConfig) -> cfg.DataConfig:
-    """Returns training data from which an `InputReader` draws examples by chance, if wanted."""
-    dp_config = get_config(experiment)
-    if dp_config is None or not params.is_training or dp_config.num_examples is None:
-        return params
-    if not dp_config.poisson_sampling:
-        return params
-    return params.replace(poisson_num_examples=dp_config.num_examples)
 
 
 def log_start(accountant: PrivacyAccountant, *, is_poisson_sampled: bool) -> None:

@@ -1,4 +1,4 @@
-"""What a trainer keeps of differential privacy: the epsilon spent, and that no step evades it."""
+"""Privacy accounting of a trainer: the epsilon spent, and a check of every step."""
 
 import contextlib
 import logging
@@ -24,29 +24,31 @@ class PrivacyLedger:
     def __init__(
         self, params: cfg.ExperimentConfig, task: privacy_accounting.CountsExamples
     ) -> None:
-        """Builds the accountant, if training is differentially private.
+        """Builds the accountant.
 
         Raises:
             ConfigError: If epsilon can't be computed with what the config gives.
         """
-        self._dp_config = privacy_accounting.get_config(params)
+        self._dp_config = cfg.find_privacy(params)
         self._accountant = privacy_accounting.build(params, task)
         self._task_name = type(task).__name__
-        self._num_dropped: tf.Variable | None = None
-        if self._dp_config is not None:
-            self._num_dropped = tf.Variable(
-                0,
-                dtype=tf.int64,
-                trainable=False,
-                name="num_dropped",
-                synchronization=tf.VariableSynchronization.ON_READ,
-                aggregation=tf.VariableAggregation.SUM,
-            )
+        self._num_dropped = tf.Variable(
+            0,
+            dtype=tf.int64,
+            trainable=False,
+            name="num_dropped",
+            synchronization=tf.VariableSynchronization.ON_READ,
+            aggregation=tf.VariableAggregation.SUM,
+        )
 
-    @property
-    def is_private(self) -> bool:
-        """Whether training is differentially private."""
-        return self._dp_config is not None
+    def with_sampling(self, params: cfg.DataConfig) -> cfg.DataConfig:
+        """Returns training data of which an `InputReader` draws examples by chance, if wanted."""
+        dp_config = self._dp_config
+        if dp_config is None or not dp_config.poisson_sampling:
+            return params
+        if not params.is_training or dp_config.num_examples is None:
+            return params
+        return params.replace(poisson_num_examples=dp_config.num_examples)
 
     def log_start(self, dataset: Any) -> None:
         """Logs what a training run will spend.
@@ -58,7 +60,7 @@ class PrivacyLedger:
             privacy_accounting.log_start(
                 self._accountant, is_poisson_sampled=poisson_sampling.is_sampled(dataset)
             )
-        elif self._dp_config is not None:
+        else:
             logger.warning(
                 "Differential privacy: no epsilon can be given without noise_multiplier and "
                 "num_examples in task.differential_privacy_config."
@@ -71,15 +73,12 @@ class PrivacyLedger:
         Raises:
             ConfigError: If it applies gradients that are not sums of clipped ones.
         """
-        if self._dp_config is None:
-            yield
-            return
         with privacy.requiring_private_sum(f"{self._task_name}.train_step"):
             yield
 
     def take_real(self, inputs: Any) -> Any:
         """Returns one replica's batch without padding, and counts examples left out of it."""
-        if isinstance(inputs, poisson_sampling.PoissonBatch) and self._num_dropped is not None:
+        if isinstance(inputs, poisson_sampling.PoissonBatch):
             self._num_dropped.assign_add(inputs.num_dropped)
         return poisson_sampling.get_real(inputs)
 
@@ -92,7 +91,7 @@ class PrivacyLedger:
         logs: dict[str, float] = {}
         if self._accountant is not None:
             logs["epsilon"] = self._accountant.epsilon(step)
-        if self._num_dropped is not None and (num_dropped := int(self._num_dropped.numpy())):
+        if num_dropped := int(self._num_dropped.numpy()):
             self._num_dropped.assign(0)
             logs["examples_dropped"] = num_dropped
             logger.warning("%d examples were drawn but found no room in a batch.", num_dropped)

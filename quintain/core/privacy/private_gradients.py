@@ -33,7 +33,7 @@ LossFn = Callable[[Any, Any, keras.Model], tf.Tensor]
 
 
 class ClippedSum(NamedTuple):
-    """What the examples of a batch come to."""
+    """Sum of the clipped gradients of a batch."""
 
     gradients: list[tf.Tensor | None]
     """For each trainable variable the sum of the examples' clipped gradients; None for a variable

@@ -28,7 +28,7 @@ _FIELD = "task.differential_privacy_config"
 
 
 class StepResult(NamedTuple):
-    """What a step saw; rows of padding are taken out."""
+    """Result of a step, without rows of padding."""
 
     loss: tf.Tensor
     """Scalar: mean loss of this replica's examples; 0 if there is none."""
@@ -83,7 +83,7 @@ class PrivateStep:
             None if part is None else dense_gradients.multiply(part, scale)
             for part in result.gradients
         ]
-        with privacy.applying_private_sum(_sum_over_replicas(batch.expected_size)):
+        with privacy.private_sum_applied(_sum_over_replicas(batch.expected_size)):
             optimizer.apply_gradients(zip(sums, model.trainable_variables, strict=True))
 
         if not isinstance(inputs, poisson_sampling.PoissonBatch):

@@ -52,7 +52,7 @@ class ProgressiveConfig(base_config.Config):
 
 @dataclasses.dataclass
 class ProgressiveTrainerConfig(cfg.TrainerConfig):
-    """How to train in stages."""
+    """Training in stages."""
 
     progressive: ProgressiveConfig | None = None
     """The stages. None leaves them to a task that is a `ProgressivePolicy` itself."""

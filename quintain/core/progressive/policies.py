@@ -118,12 +118,12 @@ class ProgressivePolicy(metaclass=abc.ABCMeta):
 
     @property
     def is_last_stage(self) -> bool:
-        """Whether the current stage is the last."""
+        """True if the current stage is the last."""
         return self.cur_stage_id >= self.num_stages() - 1
 
     @property
     def cur_checkpoint_items(self) -> Mapping[str, Any]:
-        """What checkpoints hold of the policy: stage, model and optimizer."""
+        """Checkpoint items of the policy: stage, model and optimizer."""
         return {
             "stage_id": self._stage_id,
             "model": self._cur_model,

@@ -14,7 +14,7 @@ from quintain.core import base_trainer
 from quintain.core.loop import dataset_distribution
 from quintain.core.loop import loop_record as loop_record_lib
 from quintain.core.progressive import configs, policies
-from quintain.distribute import async_loops
+from quintain.distribute import distribution
 from quintain.files import file_paths
 from quintain.optimization.schedules import learning_rate_scale
 
@@ -61,7 +61,7 @@ class ProgressiveTrainer(base_trainer.Trainer):
                 f"trainer: got a {type(config.trainer).__name__}, expected a "
                 "ProgressiveTrainerConfig."
             )
-        async_loops.check_is_synchronous(tf.distribute.get_strategy(), "training in stages")
+        distribution.check_is_synchronous(tf.distribute.get_strategy(), "training in stages")
         self._policy = prog_task
         self._progressive_config = config.trainer
         self._trains, self._evaluates = train, evaluate

@@ -1,1 +1,1 @@
-"""What a run tells beside its logs: sizes of models, nested metrics, images."""
+"""Reports beside a run's logs: sizes of models, nested metrics, images."""

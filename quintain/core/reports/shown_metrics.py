@@ -1,4 +1,4 @@
-"""What people are shown of the numbers that a run logs, and by which names."""
+"""Names and selection of the metrics that people see."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from typing import Any, Final
 
 @dataclasses.dataclass(frozen=True)
 class MetricLabel:
-    """How a metric is shown beside others in a line.
+    """Label of a metric in a line of several.
 
     Example:
         >>> MetricLabel("errors", ".1%").show(0.0213)

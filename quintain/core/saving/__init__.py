@@ -1,1 +1,1 @@
-"""What a run keeps on disk: checkpoints, what fits them, its logs, its lock and its config."""
+"""Files of a run: checkpoints, logs, lock and config."""

@@ -1,1 +1,1 @@
-"""What one step of a task is checked and measured by."""
+"""Checks and measurements of a task's step."""

@@ -46,7 +46,7 @@ def compiled_loss(model: keras.Model) -> Any | None:
 
 
 def lacks_variables(model: keras.Model) -> bool:
-    """Whether a model was compiled with metrics or losses that only a batch gives variables."""
+    """True if a model was compiled with metrics or losses that only a batch gives variables."""
     compiled = (compiled_metrics(model), compiled_loss(model))
     return any(part is not None and not part.built for part in compiled)
 

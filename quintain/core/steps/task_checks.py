@@ -1,4 +1,4 @@
-"""What a task's methods have to give, checked where they gave it."""
+"""Checks of a task's return values, with the line that returned them."""
 
 import collections
 from typing import Any
@@ -8,7 +8,6 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.core.steps import model_metrics
-from quintain.process import user_errors
 
 
 def check_model(task: Any, model: Any) -> None:
@@ -24,7 +23,7 @@ def check_model(task: Any, model: Any) -> None:
     except AttributeError as error:
         raise errors.ConfigError(
             f"{type(model).__name__}.__init__ does not call `super().__init__()`; let it do so "
-            f"first.\n  {user_errors.locate(type(model).__init__)}"
+            f"first.\n  {_locate(type(model).__init__)}"
         ) from error
 
 
@@ -75,7 +74,7 @@ def build_metrics(
         raise errors.ConfigError(
             f"{_name(task.build_metrics)} gives {count} metrics of the name {name!r}, those of the "
             "model included; give each a name of its own.\n"
-            f"  {user_errors.locate(task.build_metrics)}"
+            f"  {_locate(task.build_metrics)}"
         )
     return metrics
 
@@ -90,15 +89,21 @@ def check_trainable(task: Any, model: keras.Model) -> None:
         raise errors.ConfigError(
             f"{_name(task.build_model)} built a model without trainable variables. Add a layer "
             "that has some, or set `trainable` of one that is frozen.\n"
-            f"  {user_errors.locate(task.build_model)}"
+            f"  {_locate(task.build_model)}"
         )
 
 
 def _wrong_result(method: Any, given: Any, expected: str) -> errors.ConfigError:
     shown = given if isinstance(given, str) else repr(given)
     return errors.ConfigError(
-        f"{_name(method)} returned {shown}, expected {expected}.\n  {user_errors.locate(method)}"
+        f"{_name(method)} returned {shown}, expected {expected}.\n  {_locate(method)}"
     )
+
+
+def _locate(method: Any) -> str:
+    from quintain.process import user_errors  # noqa: PLC0415 - only errors do
+
+    return str(user_errors.locate(method))
 
 
 def _name(method: Any) -> str:

@@ -1,4 +1,4 @@
-"""What programs that train share: their flags, their strategy, and what registers experiments.
+"""Helpers of training programs: flags, strategies, registration of experiments.
 
 The modules load when they are first used.
 """

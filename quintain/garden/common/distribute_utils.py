@@ -1,4 +1,4 @@
-"""Strategies from single arguments, for programs that have no `RuntimeConfig` at hand."""
+"""Distribution strategies from single arguments, for programs without a `RuntimeConfig`."""
 
 import contextlib
 from typing import Any

@@ -1,4 +1,4 @@
-"""The flags of a program of one's own that trains, for `absl`.
+"""`absl` flags of a training program.
 
 `quintain train` has the same flags, and more, without any of this.
 """

@@ -1,4 +1,4 @@
-"""Registers all experiments and tasks of this package, by being imported."""
+"""Import that registers all experiments and tasks of this package."""
 
 from quintain.garden.utils.testing import mock_task  # noqa: F401
 from quintain.nlp import experiments as experiments

@@ -1,3 +1,3 @@
-"""The module in which programs written for the reference look for `OneOfConfig`."""
+"""Path of the Model Garden for `OneOfConfig`."""
 
 from quintain.config.one_of import OneOfConfig as OneOfConfig

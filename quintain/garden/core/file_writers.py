@@ -1,4 +1,4 @@
-"""Writes small data sets, for tests and to try a pipeline out."""
+"""Writer of small data sets, for tests and trials of a pipeline."""
 
 from collections.abc import Sequence
 from typing import Final

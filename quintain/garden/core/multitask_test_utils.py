@@ -1,4 +1,4 @@
-"""Two small tasks and a model of both, for tests of one's own multitask trainings."""
+"""Two small tasks and a model of both, for tests of multitask trainings."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,12 +18,6 @@ class _MockModel(keras.Model):
     """A head over a layer that several models share."""
 
     def __init__(self, shared_layer: keras.layers.Layer, **kwargs: Any) -> None:
-        """Initializes the model.
-
-        Args:
-            shared_layer: The layer below the head.
-            **kwargs: Of the model.
-        """
         super().__init__(**kwargs)
         self._share_layer = shared_layer
         self._head = keras.layers.Dense(1)

@@ -60,7 +60,7 @@ def run_experiment(
         CheckpointError: If there is no checkpoint to evaluate, or it does not fit the model.
         Interrupted: If an interruption was requested; the run can be resumed.
     """
-    with run_mode.entered(params, mode, model_dir, distribution_strategy):
+    with run_mode.run_scope(params, mode, model_dir, distribution_strategy):
         runtime_environment.set_seed(params.runtime)
         runner = multitask_runner.MultiTaskRunner(
             distribution_strategy,
@@ -142,7 +142,7 @@ def run_experiment_with_multitask_eval(
         Interrupted: If an interruption was requested; the run can be resumed.
     """
     named = eval_tasks if isinstance(eval_tasks, Mapping) else {t.name: t for t in eval_tasks}
-    with run_mode.entered(params, mode, model_dir, distribution_strategy):
+    with run_mode.run_scope(params, mode, model_dir, distribution_strategy):
         runtime_environment.set_seed(params.runtime)
         runner = multitask_runner.MultiEvalRunner(
             distribution_strategy,

@@ -1,4 +1,4 @@
-"""Registries in dictionaries of one's own, whose keys are paths such as `models/bert/small`.
+"""Registries in plain dictionaries, whose keys are paths such as `models/bert/small`.
 
 The package's own registries are `exp_factory` and `task_factory`.
 """

@@ -1,4 +1,4 @@
-"""A checkpoint manager that exports SavedModels beside its checkpoints."""
+"""Checkpoint manager that exports SavedModels beside its checkpoints."""
 
 import os
 import re
@@ -82,7 +82,7 @@ class SavedModelCheckpointManager(tf.train.CheckpointManager):
 
     @property
     def modules_to_export(self) -> Mapping[str, Any] | None:
-        """What is exported, by name."""
+        """The exported modules, by name."""
         return self._modules_to_export
 
     @property

@@ -1,4 +1,4 @@
-"""Small models for tests of one's own trainers and exporters."""
+"""Small models for tests of trainers and exporters."""
 
 from typing import Any
 
@@ -38,12 +38,6 @@ class FakeModule(tf.Module):
     """The same in plain TensorFlow: `[B, input_size]` float32 to `[B, 4]` float32."""
 
     def __init__(self, input_size: int, name: str | None = None) -> None:
-        """Initializes the module.
-
-        Args:
-            input_size: Features of an example.
-            name: Name of the module.
-        """
         super().__init__(name=name)
         with self.name_scope:
             self.dense = _Dense(input_size, 4, name="dense")

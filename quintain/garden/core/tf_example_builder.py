@@ -1,4 +1,4 @@
-"""Builds a `tf.train.Example` feature by feature."""
+"""Builder of a `tf.train.Example`, feature by feature."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Self

@@ -1,4 +1,4 @@
-"""The names that the reference keeps in `train_utils`. Each has a module of its own here."""
+"""Names of the Model Garden's `train_utils`, each of which has a module of its own here."""
 
 from quintain.checkpoints.best_checkpoint import (
     BEST_CHECKPOINT_NAME,  # noqa: F401

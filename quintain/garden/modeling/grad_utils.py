@@ -1,4 +1,4 @@
-"""A step of optimization in which the sum over the replicas is in the open.
+"""Optimization step with an explicit sum of the gradients over the replicas.
 
 An optimizer sums the gradients of all replicas itself. Here it is done before, so that functions of
 one's own can change the gradients before and after.

@@ -1,4 +1,4 @@
-"""Precision: the policy that models are built with, and the loss scale that float16 needs."""
+"""Mixed precision: the policy of models, and the loss scale that float16 needs."""
 
 import logging
 from typing import Any

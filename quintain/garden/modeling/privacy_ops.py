@@ -1,4 +1,4 @@
-"""Clipping and noise on gradients of a whole batch, for optimizers of one's own.
+"""Clipping and noise on gradients of a whole batch, for custom optimizers.
 
 They give no guarantee: that needs the gradients of single examples, as training with
 `task.differential_privacy_config` has them.

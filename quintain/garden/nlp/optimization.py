@@ -1,4 +1,4 @@
-"""Makes an optimizer without a config, for training loops written before there were any."""
+"""Optimizers without a config, for training loops written before there were any."""
 
 import dataclasses
 from typing import Final

@@ -1,4 +1,4 @@
-"""Predictions of one's own models over a dataset, on all devices of the strategy."""
+"""Predictions of a model over a dataset, on all devices of the strategy."""
 
 from collections.abc import Callable
 from typing import Any

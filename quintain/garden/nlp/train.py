@@ -1,4 +1,4 @@
-"""The training binary: `python -m quintain.garden.nlp.train` is `quintain train`.
+"""Training program: `python -m quintain.garden.nlp.train` is `quintain train`.
 
 `main` is for programs with flags of `absl`: `tfm_flags.define_flags(); app.run(train.main)`.
 """

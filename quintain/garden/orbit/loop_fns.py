@@ -1,4 +1,4 @@
-"""The module in which programs written for `orbit` look for these functions."""
+"""Path of `orbit.utils` for these functions."""
 
 from quintain.orbit.loop_functions import create_loop_fn as create_loop_fn
 from quintain.orbit.loop_functions import create_tf_while_loop_fn as create_tf_while_loop_fn

@@ -1,3 +1,3 @@
-"""The module in which programs written for `orbit` look for this class."""
+"""Path of `orbit.utils` for this class."""
 
 from quintain.orbit.utils.summary_manager import SummaryManagerInterface as SummaryManagerInterface

@@ -1,4 +1,4 @@
-"""Small tools of programs: shapes and activations, flags, callbacks, what tests start from.
+"""Helpers of programs: shapes, activations, flags, callbacks, test fixtures.
 
 It has the functions of `quintain.modeling.tf_utils` too. All load when they are first used.
 """

@@ -14,6 +14,8 @@ from typing import Any, Final, TypeAlias
 
 import tensorflow as tf
 
+from quintain.input.diagnosis import pipeline_inspection
+
 DEFAULT_PROBE_SECS: Final = 3.0
 """Seconds for which each stage may run."""
 
@@ -24,18 +26,19 @@ _IDLE_RATIO: Final = 0.05
 """A process that takes less of one processor than this only waits, on a busy machine too."""
 
 _MAX_EXAMPLES: Final = 2_000
-_SERVICE: Final = "tf.data service"
+_SERVICE: Final = pipeline_inspection.SERVICE
 # Datasets that only pass elements on: they are part of the stage before them.
 _PASSING: Final = ("options", "prefetch", "model", "assert cardinality", "repeat")
 
 DatasetOrFn: TypeAlias = tf.data.Dataset | Callable[[], tf.data.Dataset]
 
+_name_stage = pipeline_inspection.stage_name
 _logger = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
 class StageTime:
-    """What one stage of a pipeline takes."""
+    """Time of one stage of a pipeline."""
 
     name: str
     """What the stage does: `files`, `decode`, `parse`, `batch`, or the kind of its dataset."""
@@ -89,7 +92,7 @@ def find_slow_stage(
 
 @dataclasses.dataclass(frozen=True)
 class _Run:
-    """What came of iterating over a dataset for a while."""
+    """Measurements of iterating over a dataset for a while."""
 
     secs_per_example: float
     first_secs: float
@@ -98,11 +101,11 @@ class _Run:
 
 def _measure(dataset: Any, probe_secs: float, times: list[StageTime]) -> _Run | None:
     """Measures a dataset and all before it, and returns its run; None if nothing came."""
-    name, last = stage_name(dataset), dataset
-    while len(inputs := last._inputs()) == 1 and _is_same_stage(name, stage_name(inputs[0])):
+    name, last = _name_stage(dataset), dataset
+    while len(inputs := last._inputs()) == 1 and _is_same_stage(name, _name_stage(inputs[0])):
         last = inputs[0]
         if name in _PASSING:
-            name = stage_name(last)
+            name = _name_stage(last)
     if name == _SERVICE:
         times.append(StageTime(name, 0.0, is_stalled=True))
         return None
@@ -128,24 +131,13 @@ def _measure(dataset: Any, probe_secs: float, times: list[StageTime]) -> _Run | 
 
 
 def _gathers(dataset: Any) -> bool:
-    """Whether a dataset takes many elements before it gives one."""
+    """True if a dataset takes many elements before it gives one."""
     kind = type(dataset).__name__
     return any(word in kind for word in ("Shuffle", "Batch", "Window", "Filter", "Skip", "Shard"))
 
 
 def _is_same_stage(name: str, name_before: str) -> bool:
     return name_before == name or name in _PASSING or name_before in _PASSING
-
-
-def stage_name(dataset: Any) -> str:
-    """Returns the name that a dataset was given, or the kind of dataset in words."""
-    if getattr(dataset, "_name", None):
-        return str(dataset._name)
-    kind = type(dataset).__name__.strip("_").removesuffix("V2").removesuffix("V1")
-    if kind.startswith("DataService"):
-        return _SERVICE
-    kind = kind.removesuffix("Dataset").removeprefix("Parallel")
-    return "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in kind).strip()
 
 
 def _is_batched(dataset: Any) -> bool:
@@ -191,7 +183,7 @@ def _run(dataset: tf.data.Dataset, wait_secs: float) -> _Run | None:
 
 
 def _gives_any(dataset: DatasetOrFn, wait_secs: float) -> bool:
-    """Whether something comes out of a pipeline in some time, or it ends."""
+    """True if something comes out of a pipeline in some time, or it ends."""
     has_come = threading.Event()
 
     def draw() -> None:

@@ -1,4 +1,4 @@
-"""What a `tf.data` pipeline is made of, and so how the position in it can be restored.
+"""Inspection of `tf.data` pipelines: their operations, and how to restore a position.
 
 There are two ways. A saved iterator of TensorFlow 2.21 goes on at once, but forgets two things: the
 order that a shuffle has reached, once the shuffle has ended for this epoch and before a `repeat`
@@ -18,7 +18,8 @@ from tensorflow.core.framework import graph_pb2, node_def_pb2
 from tensorflow.python.eager import context
 from tensorflow.python.framework import op_def_registry
 
-from quintain.input.diagnosis import input_watch
+SERVICE: Final = "tf.data service"
+"""Stage whose batches other processes give."""
 
 _SAVED: Final = frozenset({
     "Batch", "Concatenate", "Cache", "DirectedInterleave", "Filter", "FixedLengthRecord",
@@ -60,7 +61,7 @@ logger = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class Inspection:
-    """How the position in a pipeline can be restored."""
+    """Restorability of the position in a pipeline."""
 
     unsaved: tuple[str, ...] = ()
     """Why TensorFlow can't save an iterator of it exactly; empty if it can."""
@@ -70,12 +71,12 @@ class Inspection:
 
     @property
     def is_saved(self) -> bool:
-        """Whether a saved iterator goes on as the original does."""
+        """True if a saved iterator goes on as the original does."""
         return not self.unsaved
 
     @property
     def is_exact(self) -> bool:
-        """Whether the position can be restored exactly, in one way or the other."""
+        """True if the position can be restored exactly, in one way or the other."""
         return not self.varying
 
     def warn(self, name: str = "the training data") -> None:
@@ -154,7 +155,7 @@ class _Walk:
             self._visit(inner, is_restarted=is_restarted, is_held=is_held)
             return
         self._visits[id(dataset)] = self._visits.get(id(dataset), 0) + 1
-        kind, name = _kind(dataset), f"`{input_watch.stage_name(dataset)}`"
+        kind, name = _kind(dataset), f"`{stage_name(dataset)}`"
         self._check_kind(dataset, kind, name)
         self._check_seed(dataset, kind, name)
         if _is_reordered(dataset, kind):
@@ -295,7 +296,7 @@ class _Walk:
 
 
 def draws_statefully(op: str) -> bool:
-    """Whether a kind of operation draws random numbers from a state that can't be saved."""
+    """True if a kind of operation draws random numbers from a state that can't be saved."""
     definition = op_def_registry.get(op)
     if definition is None or not definition.is_stateful or "Queue" in op or "Dataset" in op:
         return False
@@ -313,7 +314,7 @@ def _kind(dataset: Any) -> str:
 
 
 def _is_reordered(dataset: Any, kind: str) -> bool:
-    """Whether each iterator of a dataset gives another order than the one before."""
+    """True if each iterator of a dataset gives another order than the one before."""
     if kind == "Shuffle":
         return dataset._reshuffle_each_iteration is not False
     return kind == "Random" and bool(dataset._rerandomize)
@@ -326,6 +327,17 @@ def _read_deterministic(dataset: Any, kind: str) -> str:
     graph = serialize(dataset)
     nodes = [node for node in graph.node if node.op.startswith(kind)] if graph else []
     return nodes[-1].attr["deterministic"].s.decode() if nodes else "false"
+
+
+def stage_name(dataset: Any) -> str:
+    """Returns the name that a dataset was given, or the kind of dataset in words."""
+    if getattr(dataset, "_name", None):
+        return str(dataset._name)
+    kind = type(dataset).__name__.strip("_").removesuffix("V2").removesuffix("V1")
+    if kind.startswith("DataService"):
+        return SERVICE
+    kind = kind.removesuffix("Dataset").removeprefix("Parallel")
+    return "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in kind).strip()
 
 
 def serialize(dataset: Any) -> graph_pb2.GraphDef | None:
@@ -368,7 +380,7 @@ def all_nodes(graph: graph_pb2.GraphDef) -> Iterator[node_def_pb2.NodeDef]:
 
 
 def _has_global_seed() -> bool:
-    """Whether operations without a seed get one that is the same in every process."""
+    """True if operations without a seed get one that is the same in every process."""
     if tf.executing_eagerly():
         return context.global_seed() is not None
     return tf.compat.v1.get_default_graph().seed is not None

@@ -1,4 +1,4 @@
-"""What is wrong with a TFRecord file, by its lengths alone; the records themselves are not read.
+"""Damage of TFRecord files, found by lengths alone, without reading records.
 
 TensorFlow takes the last bytes of a file for its end if they are too few for the header of a
 record. So it reads a cut file, or a short text, without an error.

@@ -1,4 +1,4 @@
-"""Deletes directories, each after a note of its exact name was stored.
+"""Deletion of directories, each after a tombstone of its exact name was stored.
 
 The note (`records.deletion`) is written in the transaction that decides, and taken away after the
 directory is gone; a deletion that was interrupted is finished at the next start. Before the first
@@ -32,7 +32,7 @@ _OF_STORAGES: Final = frozenset({_Kind.CHECKPOINT, _Kind.UNFINISHED, _Kind.ORPHA
 
 
 class Deletions:
-    """Does what was noted. All methods may be called from several threads.
+    """Deletes directories by their tombstones. All methods may be called from several threads.
 
     Attributes:
         wake: Set when something was noted.
@@ -40,7 +40,6 @@ class Deletions:
     """
 
     def __init__(self, store: store_lib.Store, home: pathlib.Path) -> None:
-        """Stores where notes are and what relative paths begin from."""
         self._store = store
         self._home = home
         self._running = threading.Lock()
@@ -161,7 +160,7 @@ class Deletions:
         logger.warning("%s is not deleted: %s", where, reason)
 
     def _may_be_gone(self, noted: deletion.Deletion, root: pathlib.Path) -> bool:
-        """Whether the disk is there from which a directory is missing."""
+        """Returns whether the disk is there from which a directory is missing."""
         if noted.kind in _OF_STORAGES and (root.is_symlink() or root != self._home / "checkpoints"):
             return checkpoint_manifest.is_storage(root)
         return self.home_id in home_identity.read_ids(self._home)

@@ -1,4 +1,4 @@
-"""Whether a home directory and a database belong together.
+"""Identity of a home directory, and its match with a database.
 
 Each home has a name that is made once. It is kept in the home directory (`home.json`), in the
 database, and in the manifest of each checkpoint. So a database that was lost, or that is another
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from quintain import errors
 from quintain.client.home import home_database
-from quintain.files import changing_files, durable_files
+from quintain.files import atomic_write, changing_files, disk_errors
 from quintain.records import checkpoint_manifest
 from quintain.store import reading
 from quintain.store.sqlite import sqlite_file
@@ -126,7 +126,7 @@ def find_copies(home: pathlib.Path) -> dict[str, float]:
     """
     noted: Any = None
     with contextlib.suppress(OSError, errors.DamagedFileError):
-        noted = durable_files.read_json(home / _COPIES_NAME)
+        noted = disk_errors.read_json(home / _COPIES_NAME)
     return {
         str(place): float(each["time"])
         for place, each in (noted if isinstance(noted, dict) else {}).items()
@@ -139,10 +139,10 @@ def _note_copy(original: pathlib.Path, home: pathlib.Path, home_id: str) -> None
     noted: Any = None
     try:
         with contextlib.suppress(FileNotFoundError, errors.DamagedFileError):
-            noted = durable_files.read_json(path)
+            noted = disk_errors.read_json(path)
         content = noted if isinstance(noted, dict) else {}
         content[_find_place(home)] = {"home_id": home_id, "time": time.time()}
-        durable_files.replace(path, f"{json.dumps(content)}\n", mode=0o600)
+        atomic_write.write_atomically(path, f"{json.dumps(content)}\n", mode=0o600)
     except OSError as error:
         logger.warning(
             "%s does not know of its copy %s (%s): it may delete checkpoints outside of the homes "
@@ -271,7 +271,7 @@ def _read_place(home: pathlib.Path) -> str | None:
     """Returns where a home was when its last master started; None if that is not known."""
     content: Any = None
     with contextlib.suppress(OSError, errors.DamagedFileError):
-        content = durable_files.read_json(home / FILE_NAME)
+        content = disk_errors.read_json(home / FILE_NAME)
     place = content.get("place") if isinstance(content, dict) else None
     return place if isinstance(place, str) else None
 
@@ -279,13 +279,13 @@ def _read_place(home: pathlib.Path) -> str | None:
 def _write(home: pathlib.Path, home_id: str, place: str) -> None:
     former = [each for each in read_ids(home) if each != home_id]
     content = json.dumps({"home_id": home_id, "former_ids": former, "place": place})
-    durable_files.replace(home / FILE_NAME, f"{content}\n", mode=0o600)
+    atomic_write.write_atomically(home / FILE_NAME, f"{content}\n", mode=0o600)
 
 
 def _read(home: pathlib.Path) -> tuple[list[str], str]:
     """Returns the names of a home, and why they can't be read."""
     try:
-        content = durable_files.read_json(home / FILE_NAME)
+        content = disk_errors.read_json(home / FILE_NAME)
         return [str(each) for each in (content["home_id"], *content.get("former_ids", ()))], ""
     except FileNotFoundError:
         return [], ""

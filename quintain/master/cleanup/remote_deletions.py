@@ -1,4 +1,4 @@
-"""Deletes checkpoints in storages of other machines, as far as this home has written them."""
+"""Deletion of checkpoints in remote storages, as far as this home has written them."""
 
 import re
 from typing import Final
@@ -14,7 +14,7 @@ _Kind = deletion.DeletionKind
 
 
 def is_remote(noted: deletion.Deletion) -> bool:
-    """Whether what was noted is no directory of this machine."""
+    """Returns whether what was noted is no directory of this machine."""
     return storages.is_remote(noted.root)
 
 

@@ -1,4 +1,4 @@
-"""How long an experiment has been active, as its events tell it.
+"""Active time of an experiment, computed from its events.
 
 Events carry the time of day, for people, and the seconds of a clock that nobody sets, by which the
 budget of time is kept.

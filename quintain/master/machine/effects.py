@@ -1,11 +1,11 @@
-"""What an event did to an experiment, for the store."""
+"""Effects of an event on an experiment, for the store."""
 
 import dataclasses
 
 
 @dataclasses.dataclass
 class Effects:
-    """What an event did to an experiment."""
+    """Effects of an event on an experiment."""
 
     created: list[str] = dataclasses.field(default_factory=list)
     """New trials, in order."""

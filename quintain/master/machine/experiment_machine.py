@@ -1,4 +1,4 @@
-"""One experiment: its search, its trials, and what events do to them.
+"""State machine of one experiment: its search, its trials, and events.
 
 The machine is pure: events in, effects out. It knows no processes, no clock and no store. The same
 events in the same order give the same state; a restarted master gives it the stored ones again.
@@ -293,7 +293,7 @@ class ExperimentMachine:
 
     @property
     def _is_searching(self) -> bool:
-        """Whether the search method is still told and asked."""
+        """True if the search method is still told and asked."""
         return self.state in (_State.ACTIVE, _State.PAUSED)
 
     def _advance(self, trial: trial_machine.TrialMachine, effects: effects_lib.Effects) -> None:

@@ -1,4 +1,4 @@
-"""One experiment's trials, and what the search method is told of them and asks of them."""
+"""Search driver: passes results of trials to the search method, and its operations to trials."""
 
 import collections
 import dataclasses
@@ -62,7 +62,7 @@ class SearchDriver:
 
     @property
     def is_over(self) -> bool:
-        """Whether the method has nothing more to ask."""
+        """True if the method has nothing more to ask."""
         return self._search.is_over
 
     @property
@@ -78,7 +78,7 @@ class SearchDriver:
 
     @property
     def progress(self) -> float:
-        """How much of the search is done, from 0 to 1."""
+        """Done part of the search, from 0 to 1."""
         return self._search.progress(self.num_done_batches / self._settings.batches_per_unit)
 
     def is_open(self, request_id: str) -> bool:

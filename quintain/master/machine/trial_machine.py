@@ -1,4 +1,4 @@
-"""One trial: what the search method asked of it, what is done, and which workload is next.
+"""State machine of one trial: requested operations, finished work, next workload.
 
 The machine is pure: it knows no processes, no clock and no store. The same calls in the same order
 give the same state, so that a restarted master rebuilds it from the stored events.
@@ -159,7 +159,7 @@ class TrialMachine:
 
     @property
     def is_saved(self) -> bool:
-        """Whether nothing is lost if the process ends now."""
+        """True if nothing is lost if the process ends now."""
         return self.total_batches in (0, self.checkpoint_at)
 
     @property
@@ -174,7 +174,7 @@ class TrialMachine:
 
     @property
     def is_stop_requested(self) -> bool:
-        """Whether its own code asked to stop."""
+        """True if its own code asked to stop."""
         return bool(self._stop_reason)
 
     @property
@@ -190,7 +190,7 @@ class TrialMachine:
             self._cursor += 1
 
     def _is_done(self, index: int) -> bool:
-        """Whether nothing is left of an operation: not even to tell the search method of it."""
+        """Returns whether nothing of an operation is left to do, or to tell the search method."""
         operation = self._operations[index]
         if isinstance(operation, base_search.Train):
             return self.total_batches >= operation.length * self._settings.batches_per_unit
@@ -198,7 +198,7 @@ class TrialMachine:
         return index < self._num_told and self._is_reached(operation)
 
     def _is_reached(self, operation: base_search.Operation) -> bool:
-        """Whether the state is saved in which the search method may be told of an operation."""
+        """Returns whether the state is saved in which an operation may be told as done."""
         match operation:
             case base_search.Validate():
                 is_validated = self.validated_at == self.total_batches

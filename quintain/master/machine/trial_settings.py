@@ -1,4 +1,4 @@
-"""What an experiment's config says about the workloads of its trials."""
+"""Settings of a trial's workloads, from the experiment's config."""
 
 import dataclasses
 
@@ -7,7 +7,7 @@ from quintain.records.config import experiment_spec
 
 @dataclasses.dataclass(frozen=True)
 class TrialSettings:
-    """What an experiment's config says about the workloads of its trials."""
+    """Settings of a trial's workloads, from the experiment's config."""
 
     scheduling_unit: int
     """Most batches of a workload."""

@@ -1,4 +1,4 @@
-"""What a trial's machine remembers: what it is to do next, what was saved, what was validated."""
+"""States that a trial's machine keeps: steps, saved states, validations."""
 
 import dataclasses
 import math

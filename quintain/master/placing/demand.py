@@ -1,4 +1,4 @@
-"""What trials that wait need of machines, for launchers that can have some added."""
+"""Demand of waiting trials for machines, for launchers that can add some."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ class Wanted:
 
 @dataclasses.dataclass(frozen=True)
 class Demand:
-    """What all experiments want."""
+    """Demand of all experiments."""
 
     wanted: tuple[Wanted, ...] = ()
     """What waits, the most urgent first."""

@@ -1,4 +1,4 @@
-"""What trials need that no machine has, said when an experiment is created and while it waits."""
+"""Unsatisfiable requirements: what trials need that no machine has."""
 
 import collections
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ _MOST_NAMED: Final = 8
 
 
 def find_needs(resources: experiment_sections.ResourcesConfig) -> pools.Needs:
-    """Returns what machines and slots must have for the trials of an experiment."""
+    """Returns the requirements of an experiment's trials on machines and slots."""
     return pools.Needs(tuple(sorted(resources.node_labels.items())), resources.gpu)
 
 

@@ -1,4 +1,4 @@
-"""The machines, their slots by the numbers of the master, and who holds which.
+"""Node table: the machines, their slots by number, and the holders of slots.
 
 The master's own slots have the lowest numbers. Each slot of another machine gets the next number
 when the machine calls for the first time, and keeps it for ever: after a master's restart the
@@ -274,7 +274,7 @@ class NodeTable:
         return lacks.find_lack(resources, there)
 
     def is_active(self, name: str) -> bool:
-        """Whether processes may be started on a machine, or stay there."""
+        """Returns whether processes may be started on a machine, or stay there."""
         node = self.nodes.get(name)
         return node is not None and node.state is node_lib.NodeState.ACTIVE
 

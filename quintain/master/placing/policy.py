@@ -1,4 +1,4 @@
-"""Who gets slots: fair shares by weight, within limits, and more urgent experiments first.
+"""Scheduling policy: fair shares of slots by weight, within limits, by priority.
 
 Experiments of the same priority share what is left by those that are more urgent. Each is offered
 slots in proportion to its weight, never more than its trials can use; what one does not need goes
@@ -62,7 +62,7 @@ class Group:
 
 @dataclasses.dataclass(frozen=True)
 class Decisions:
-    """What is to be done. Trials are never started and preempted at once."""
+    """Decisions of the policy. Trials are never started and preempted at once."""
 
     start: Mapping[int, int] = dataclasses.field(default_factory=dict)
     """How many trials of which experiments start, in this order."""

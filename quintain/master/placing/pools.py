@@ -1,4 +1,4 @@
-"""Which slots a process may be placed on: the free ones of machines that have what it needs.
+"""Pools of slots, one for each kind of requirement.
 
 A pool is kept for each kind of need that trials have. Giving and taking a slot costs a few steps
 in each pool; finding a place costs no more where thousands of machines are there.
@@ -14,7 +14,7 @@ from quintain.records.rows import slot as slot_lib
 
 @dataclasses.dataclass(frozen=True)
 class Needs:
-    """What machines and slots must have for a trial."""
+    """Requirements of a trial on machines and slots."""
 
     labels: tuple[tuple[str, str], ...] = ()
     """Labels of the machine."""
@@ -24,7 +24,7 @@ class Needs:
     any slots."""
 
     def is_within(self, other: "Needs") -> bool:
-        """Whether all slots that fit this need fit another one, too."""
+        """Returns whether all slots that fit this need fit another one, too."""
         has_gpu = (
             other.gpu is None
             or other.gpu == self.gpu
@@ -33,19 +33,19 @@ class Needs:
         return has_gpu and set(other.labels) <= set(self.labels)
 
     def admits_node(self, labels: Mapping[str, str]) -> bool:
-        """Whether a machine with such labels has what is needed."""
+        """Returns whether a machine with such labels has what is needed."""
         if isinstance(self.gpu, str) and labels.get("gpu", "").lower() != self.gpu.lower():
             return False
         return all(labels.get(name) == value for name, value in self.labels)
 
     def admits_slot(self, slot: slot_lib.Slot) -> bool:
-        """Whether a slot of such a machine is what is needed."""
+        """Returns whether a slot of such a machine is what is needed."""
         return self.gpu is None or bool(self.gpu) == (slot.kind is slot_lib.SlotKind.GPU)
 
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """Where a process goes."""
+    """Place of a process: its machine and slots."""
 
     node: str
     """The machine."""
@@ -122,7 +122,7 @@ class Pool:
         self.num_free += len(free)
 
     def can_ever_hold(self, num_slots: int, num_processes: int) -> bool:
-        """Whether a trial would find a place if nothing else ran."""
+        """Returns whether a trial would find a place if nothing else ran."""
         if num_processes > 1:
             each = num_slots // num_processes
             if not each:
@@ -163,7 +163,7 @@ class Pool:
         return None
 
     def __contains__(self, slot_id: int) -> bool:
-        """Whether a slot is one of them."""
+        """Returns whether a slot is one of them."""
         return slot_id in self._members
 
     def count_free(self, excluded: Collection[int]) -> int:

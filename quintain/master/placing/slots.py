@@ -1,4 +1,4 @@
-"""Finds the slots of this machine: the shares of it that trials are given."""
+"""Detection of this machine's slots."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""`python -m quintain.master.processes.fork_server`: a warm process whose copies become trials.
+"""Fork server: `python -m quintain.master.processes.fork_server`, whose copies become trials.
 
 It imports what trials need, which takes seconds, and forks for each launch, which takes
 milliseconds. It is its own process because a process may only be forked safely while it has one
@@ -39,7 +39,7 @@ from collections.abc import Iterator
 from typing import IO, Final, NoReturn, TextIO
 
 from quintain.master.processes import huge_pages, supervisor
-from quintain.process import frame_memory, process_end, quiet_tensorflow
+from quintain.process import process_end, start_up
 from quintain.records.config import source_imports
 from quintain.records.rows import exit_codes
 
@@ -66,9 +66,10 @@ def main() -> None:
     arguments = parser.parse_args()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     huge_pages.forget()
+    start_up.prepare()
     threads = NewThreads()
     with socket.socket(fileno=arguments.control) as control, control.makefile("rw") as messages:
-        with _quiet_libraries():
+        with _quiet_environment():
             missing = _import_all(arguments.modules, threads, messages)
         fault = find_fork_fault(threads)
         module = threads.find_module() if fault else ""
@@ -83,7 +84,7 @@ def main() -> None:
 
 
 class NewThreads:
-    """Remembers during which import a native thread was started.
+    """Detects native threads, and the import that started each.
 
     Python tells before each import; a thread that is there then and was not before belongs to the
     import before.
@@ -106,7 +107,7 @@ class NewThreads:
         self._is_watching = False
 
     def begin(self, module: str) -> None:
-        """Takes it that a module is imported from now on."""
+        """Notes the module that is imported from now on."""
         self._look()
         self._module = module
         self._last_import = (module, module)
@@ -190,7 +191,7 @@ def _end_threads_by_fork() -> None:
 
 
 @contextlib.contextmanager
-def _quiet_libraries() -> Iterator[None]:
+def _quiet_environment() -> Iterator[None]:
     """Sets the variables that the user has not set, and takes them back: no trial sees them."""
     added = {name: text for name, text in _QUIET_VARIABLES.items() if name not in os.environ}
     os.environ.update(added)
@@ -208,7 +209,7 @@ def _import_all(names: list[str], threads: NewThreads, messages: IO[str]) -> lis
             module, _, function = name.partition(":")
             try:
                 # Nobody looks for garbage among it, so that the copies share its pages.
-                with quiet_tensorflow.without_collecting(is_kept=True):
+                with start_up.without_collecting():
                     with source_imports.importing_ahead(module):
                         imported = importlib.import_module(module)
                     if function:
@@ -292,7 +293,7 @@ class _Supervisors:
 
 
 def _has_ended(chosen: socket.socket) -> bool:
-    """Whether what a supervisor watched over has ended; or itself, which shows when it is asked."""
+    """Returns whether a supervisor's process has ended, or the supervisor itself."""
     try:
         return chosen.recv(1, socket.MSG_DONTWAIT) in (b"\n", b"")
     except BlockingIOError:
@@ -344,4 +345,4 @@ def _call(entry_point: str) -> int:
 
 
 if __name__ == "__main__":
-    frame_memory.call_with_room(main)
+    main()

@@ -1,4 +1,4 @@
-"""Has a program keep its memory in huge pages, where the system has them for who asks.
+"""Huge pages for the memory of a program, where the system has them.
 
 A process of TensorFlow has tens of thousands of small pages, and each takes its time when the
 process is copied, and again when the copy ends. glibc asks for huge ones if a variable says so when

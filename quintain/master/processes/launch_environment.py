@@ -1,4 +1,4 @@
-"""Variables of trial processes: those that follow from slots, and those that are set early."""
+"""Environment variables of trial processes, from slots and from the experiment."""
 
 import os
 from collections.abc import Mapping, Sequence

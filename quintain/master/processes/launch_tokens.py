@@ -1,4 +1,4 @@
-"""Tokens of trial processes: each launch has one of its own, which is good for nothing else.
+"""Tokens of launches, one for each trial process.
 
 A token is made of the trial, the launch and a seal over both by a key that stays in the home
 directory. So a restarted master knows the tokens of the processes that it takes over, and no token

@@ -1,4 +1,4 @@
-"""How trial processes are started, watched and ended, whatever starts them.
+"""Launcher interface: starts, watches and ends trial processes.
 
 The scheduler decides; a launcher obeys. It knows nothing about experiments and never talks to the
 store, so that another one (for many machines, say) can take its place.
@@ -49,7 +49,7 @@ class Launch:
 
 @dataclasses.dataclass(frozen=True)
 class ProcessExit:
-    """How a process ended. If it can't be found out, `exit_code` and `signal` are None."""
+    """End of a process. If it can't be found out, `exit_code` and `signal` are None."""
 
     launch_id: str
     """Name of the start."""

@@ -1,4 +1,4 @@
-"""What a process has done when it is copied to become a trial: imports, and a first computation."""
+"""Preloads of a fork server: imports, and a first computation."""
 
 import contextlib
 import functools

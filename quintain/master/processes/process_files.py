@@ -1,4 +1,4 @@
-"""Files about one process in its scratch directory: what it wrote, and how it ended.
+"""Files of one process in its scratch directory: log, read position and exit.
 
 They outlive the master: the supervisor of the process writes them, and whoever is the master reads
 them. Each name starts with the name of the launch:
@@ -26,7 +26,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from quintain import errors
-from quintain.files import durable_files
+from quintain.files import atomic_write, disk_errors
 from quintain.records.rows import log
 
 logger = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ _ALLOWED_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 @dataclasses.dataclass(frozen=True)
 class Exit:
-    """How a process ended."""
+    """End of a process."""
 
     exit_code: int | None
     """What it returned, or None if a signal ended it."""
@@ -89,7 +89,7 @@ class ProcessFiles:
 
     def write_exit(self, exit_: Exit) -> None:
         """Writes how the process ended, at once."""
-        durable_files.replace(self._exit_path, json.dumps(dataclasses.asdict(exit_)))
+        atomic_write.write_atomically(self._exit_path, json.dumps(dataclasses.asdict(exit_)))
 
     def read_exit(self) -> Exit | None:
         """Returns how the process ended, or None if nothing is known about that."""
@@ -113,10 +113,10 @@ class ProcessFiles:
         twice.
         """
         try:
-            durable_files.replace(self._read_path, json.dumps(offset))
+            atomic_write.write_atomically(self._read_path, json.dumps(offset))
         except OSError as error:
             is_gone = isinstance(error, FileNotFoundError)
-            if not (is_gone or durable_files.is_full(error) or durable_files.is_lost(error)):
+            if not (is_gone or disk_errors.is_full(error) or disk_errors.is_lost(error)):
                 raise
 
     def read_lines(
@@ -204,7 +204,7 @@ class LogReader:
 
     @property
     def is_nearly_read(self) -> bool:
-        """Whether the next call reads to the end of what is there now."""
+        """True if the next call reads to the end of what is there now."""
         is_readable = self._failed_secs is None
         is_short = self._files.count_unread(self.offset) < MOST_BYTES_AT_ONCE
         return self.is_at_end or (is_readable and is_short)
@@ -270,7 +270,7 @@ def _parse(trial_id: int, lines: Iterable[bytes]) -> Iterable[log.LogRow]:
 def _read(path: pathlib.Path, kind: type[Any]) -> Any:
     """Returns what a file says, or None if there is none or it can't be understood."""
     try:
-        content = durable_files.read_json(path)
+        content = disk_errors.read_json(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, errors.DamagedFileError) as error:

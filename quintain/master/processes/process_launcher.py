@@ -1,4 +1,4 @@
-"""Starts trials as processes of this machine."""
+"""Launcher of trials as processes of this machine."""
 
 import contextlib
 import dataclasses
@@ -15,7 +15,7 @@ from typing import Final
 from typing_extensions import override
 
 from quintain import errors
-from quintain.files import durable_files
+from quintain.files import disk_errors
 from quintain.master.processes import (
     launch_environment,
     launcher,
@@ -42,7 +42,7 @@ _ForkerKey = tuple[tuple[str, ...], tuple[tuple[str, str], ...]]
 
 
 class StartMethod(enum.StrEnum):
-    """How processes are started."""
+    """Methods of starting a process."""
 
     FORK = "fork"
     """As copies of a process that has imported TensorFlow already, where that is safe."""
@@ -53,7 +53,7 @@ class StartMethod(enum.StrEnum):
 
 @dataclasses.dataclass
 class _Tracked:
-    """What the launcher knows about a process."""
+    """Launcher's state of one process."""
 
     trial_id: int
     identity: trial.ProcessIdentity
@@ -132,15 +132,16 @@ class ProcessLauncher(launcher.Launcher):
         """Returns why processes can't be forked, or an empty text."""
         return self._slowness
 
-    def warm_up(self, model_dir: str = "") -> None:
+    def warm_up(self, model_dir: str = "", variables: Mapping[str, str] | None = None) -> None:
         """Starts importing TensorFlow in the background, so that the first trial need not wait.
 
         Args:
             model_dir: Directory with the user's code, if it is known.
+            variables: Variables of the experiment's environment.
         """
         with self._lock:
             if self._can_fork:
-                self._get_forker(model_dir, {}).warm_up()
+                self._get_forker(model_dir, variables or {}).warm_up()
 
     def run_aside(
         self, request: supervisor.StartRequest, model_dir: str, is_canceled: threading.Event
@@ -183,7 +184,7 @@ class ProcessLauncher(launcher.Launcher):
         except OSError as error:
             raise errors.ClusterError(
                 f"The process of trial {launch.trial_id} could not be started: "
-                f"{durable_files.explain(error) or error}"
+                f"{disk_errors.explain(error) or error}"
             ) from error
         return identity
 

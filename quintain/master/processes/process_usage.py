@@ -1,4 +1,4 @@
-"""What processes use of the machine: processor, memory, and GPUs where there are any.
+"""Usage of processes: processor, memory, and GPUs where there are any.
 
 Linux tells it in `/proc`, NVIDIA's driver by `nvidia-smi`. Where neither is, nothing is known.
 """
@@ -17,7 +17,7 @@ _MIB: Final = 2**20
 
 @dataclasses.dataclass(frozen=True)
 class Usage:
-    """What a process and all that it started use."""
+    """Usage of a process and all that it started."""
 
     cpu_secs: float
     """Seconds of a core so far, those of children that have ended included."""
@@ -31,7 +31,7 @@ class Usage:
 
 @dataclasses.dataclass(frozen=True)
 class GpuUsage:
-    """What all programs together use of a GPU; None is what its driver does not tell."""
+    """Usage of a GPU by all programs; None is what its driver does not tell."""
 
     percent: float | None
     """Part of the time in which it worked, in percent."""

@@ -1,4 +1,4 @@
-"""Where the processes that train a trial together tell each other their addresses.
+"""Rendezvous: exchange of addresses among the processes that train a trial together.
 
 What they told is kept in a file: a master that is restarted in the middle of it answers those who
 still wait, though the others ask no more.
@@ -9,7 +9,7 @@ import pathlib
 from typing import Any, Final
 
 from quintain import errors
-from quintain.files import durable_files
+from quintain.files import atomic_write, disk_errors
 from quintain.records.rows import codec, trial
 
 MOST_MEMBERS: Final = 4096
@@ -50,7 +50,7 @@ def meet(
     if known["members"].get(str(rank)) != plain:
         known["members"][str(rank)] = plain
         directory.mkdir(parents=True, exist_ok=True)
-        durable_files.replace(path, json.dumps(known))
+        atomic_write.write_atomically(path, json.dumps(known))
     found = known["members"]
     if len(found) < size:
         return None
@@ -59,7 +59,7 @@ def meet(
 
 def _load(path: pathlib.Path) -> dict[str, Any]:
     try:
-        content: dict[str, Any] = durable_files.read_json(path)
+        content: dict[str, Any] = disk_errors.read_json(path)
     except FileNotFoundError:
         return {"members": {}}
     return content

@@ -1,4 +1,4 @@
-"""Two ways to start a process: to copy a warm one, and to start a fresh interpreter."""
+"""Starters of processes: by copying a warm one, or by a fresh interpreter."""
 
 import abc
 import contextlib

@@ -1,4 +1,4 @@
-"""Watches over a trial process: keeps what it writes, and how it ends, in files.
+"""Supervisor of a trial process: keeps its output, and its exit, in files.
 
 Each trial process has a supervisor as its parent, a small process without threads. It outlives the
 master and the fork server, so that no line and no exit code is lost when they die. It dies only
@@ -46,7 +46,7 @@ _OOM_SCORE: Final = "500"
 
 @dataclasses.dataclass(frozen=True)
 class StartRequest:
-    """What to start."""
+    """Request to start a process."""
 
     launch_id: str
     """Name of the launch."""

@@ -1,4 +1,4 @@
-"""Measures what processes of this machine use, regularly: those of a master, or of an agent."""
+"""Usage meter of this machine's processes: those of a master, or of an agent."""
 
 import dataclasses
 import time
@@ -31,7 +31,7 @@ class Process:
 
 @dataclasses.dataclass(frozen=True)
 class _Sample:
-    """What was last seen of a process."""
+    """Last measurement of a process."""
 
     clock_secs: float
     cpu_secs: float

@@ -1,4 +1,4 @@
-"""Copies of users' model directories, so that later changes do not reach a running experiment.
+"""Copies of users' model directories, made when an experiment is created.
 
 A directory may be anything: one with links that lead in circles or out of it, with sockets and
 pipes, with data of terabytes, or one that changes while it is copied. So links are copied as links
@@ -24,7 +24,7 @@ import re2
 from pathspec.patterns.gitignore import spec as gitignore
 
 from quintain import errors
-from quintain.files import changing_files, durable_files
+from quintain.files import atomic_write, changing_files
 from quintain.records.config import experiment_sections, source_folders
 from quintain.store import failures
 
@@ -91,7 +91,7 @@ _NONE: Final = _Spec(())
 
 @dataclasses.dataclass
 class Listing:
-    """What is copied of a directory, and what is not."""
+    """Files of a directory that are copied, and those that are not."""
 
     files: dict[str, int] = dataclasses.field(default_factory=dict)
     """Bytes of each plain file, by its path with `/`, relative to the directory."""
@@ -131,7 +131,7 @@ class _Patterns:
 
 
 class _Rules:
-    """What is left out, at one place of the tree."""
+    """Ignore rules, at one place of the tree."""
 
     def __init__(self, own: _Patterns, git: tuple[_Patterns, ...] = ()) -> None:
         self._own = own
@@ -178,7 +178,7 @@ def list_files(
             rules = rules.enter(source / base, base)
         # What is there may change meanwhile.
         passing = changing_files.leaving_out() if base else contextlib.nullcontext()
-        with _explaining(source / base), passing, os.scandir(source / base) as entries:
+        with _errors_explained(source / base), passing, os.scandir(source / base) as entries:
             for entry in entries:
                 num_seen += 1
                 if num_seen > limits.max_files:
@@ -242,14 +242,14 @@ def copy_model_dir(
     for path, num_bytes in listing.files.items():
         copy = target / path
         copy.parent.mkdir(parents=True, exist_ok=True)
-        with _explaining(source / path, copy):
+        with _errors_explained(source / path, copy):
             _copy_file(source / path, copy, num_bytes)
     for path, link in listing.links.items():
         copy = target / path
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.symlink_to(link)
-    with _explaining(source, target):
-        durable_files.sync_tree(target)
+    with _errors_explained(source, target):
+        atomic_write.sync_tree(target)
     return listing
 
 
@@ -267,9 +267,9 @@ def move_model_dir(
         ConfigError: As `list_files` does.
     """
     list_files(source, limits, has_rules=False)
-    with _explaining(source, target):
+    with _errors_explained(source, target):
         source.rename(target)
-        durable_files.sync_tree(target)
+        atomic_write.sync_tree(target)
 
 
 def find_staging(home: pathlib.Path) -> pathlib.Path:
@@ -352,7 +352,7 @@ def _read_patterns(file: pathlib.Path, base: str) -> _Patterns | None:
     """Returns what an ignore file says, or None if there is none."""
     if not file.is_file():
         return None
-    with _explaining(file):
+    with _errors_explained(file):
         lines = file.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     try:
         return _Patterns(_Spec(lines), base)
@@ -416,7 +416,7 @@ def _too_large(
 
 
 @contextlib.contextmanager
-def _explaining(path: pathlib.Path, copy: pathlib.Path | None = None) -> Iterator[None]:
+def _errors_explained(path: pathlib.Path, copy: pathlib.Path | None = None) -> Iterator[None]:
     """Turns an error of the system into one that names a path of the user's.
 
     The disk of the copy may be full or lost as well; that is no mistake in the directory.

@@ -1,4 +1,4 @@
-"""Files that arrive in pieces, over connections that may break at any moment.
+"""Resumable transfer of files in pieces.
 
 A piece is written at its place as it comes in, so that what has arrived before a connection broke
 need not be sent again. Whoever begins to write a file takes it over: what is still on its way over
@@ -12,12 +12,12 @@ import threading
 from collections.abc import Iterator
 
 from quintain import errors
-from quintain.files import changing_files, durable_files
+from quintain.files import changing_files, disk_errors
 from quintain.store import failures
 
 
 class Piece:
-    """What one request writes of a file; a context manager. Made by `Pieces.begin`."""
+    """Part of a file that one request writes; a context manager. Made by `Pieces.begin`."""
 
     def __init__(self, path: pathlib.Path, descriptor: int, offset: int, most_bytes: int) -> None:
         self._path = path
@@ -126,11 +126,11 @@ def explaining(path: pathlib.Path) -> Iterator[None]:
     except OSError as error:
         if changing_files.is_gone(error):
             raise
-        lost = failures.explain_disk(error, str(path)) if durable_files.is_lost(error) else None
+        lost = failures.explain_disk(error, str(path)) if disk_errors.is_lost(error) else None
         if lost is not None:
             raise lost from error
         text = f"{path}: can't be written on the machine of the master: {error.strerror}."
-        if durable_files.is_full(error):
+        if disk_errors.is_full(error):
             raise errors.NoRoomError(f"{text} Free some space there.") from error
         raise errors.CheckpointError(text) from error
 

@@ -1,4 +1,4 @@
-"""Checkpoints that processes of trials on other machines send to the master, file by file.
+"""Uploads of checkpoints from processes on other machines to the master.
 
 What arrives lies in the directory of unfinished checkpoints of its process
 (`checkpoint_manifest.unfinished_name`), which goes when that process is forgotten. Only when all
@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from quintain import errors
-from quintain.files import changing_files, durable_files
+from quintain.files import atomic_write, changing_files
 from quintain.master.transfer import pieces
 from quintain.records import checkpoint_manifest
 from quintain.records.views import file_listing
@@ -25,7 +25,7 @@ MOST_FILES: Final = 100_000
 
 @dataclasses.dataclass(frozen=True)
 class Owner:
-    """Whose checkpoint it is; its manifest has to say the same."""
+    """Owner of a checkpoint; its manifest has to say the same."""
 
     home_id: str
     """The home."""
@@ -42,7 +42,7 @@ class Owner:
 
 @dataclasses.dataclass(frozen=True)
 class Received:
-    """What is there of an upload."""
+    """Received part of an upload."""
 
     is_complete: bool
     """Whether it is a checkpoint already."""
@@ -188,9 +188,9 @@ class Uploads:
             self._pieces.stop(upload.directory)
             _check(upload)
             with pieces.explaining(upload.directory):
-                durable_files.sync_tree(upload.directory)
+                atomic_write.sync_tree(upload.directory)
                 upload.directory.rename(root / name)
-                durable_files.sync_directory(root)
+                atomic_write.sync(root)
             with contextlib.suppress(OSError):  # The process may have begun another one.
                 upload.parent.rmdir()
         with self._lock:

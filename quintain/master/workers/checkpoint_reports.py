@@ -1,4 +1,4 @@
-"""What processes of trials say of checkpoints: whose a new one is, and which are damaged."""
+"""Reports of trial processes on checkpoints: ownership and damage."""
 
 import dataclasses
 import pathlib

@@ -1,4 +1,4 @@
-"""What it means that a process of a trial has ended."""
+"""Interpretation of a trial process' exit."""
 
 import signal
 from collections.abc import Iterable
@@ -59,12 +59,12 @@ def describe(
 
 
 def is_regular(ended: launcher_lib.ProcessExit) -> bool:
-    """Whether a process ended as one does that was told to end."""
+    """Returns whether a process ended as one does that was told to end."""
     return ended.exit_code == 0
 
 
 def is_lost(ended: launcher_lib.ProcessExit) -> bool:
-    """Whether it is not known how a process ended."""
+    """Returns whether it is not known how a process ended."""
     return ended.exit_code is None and ended.signal is None
 
 

@@ -1,4 +1,4 @@
-"""What the process of a trial may read and write of the master's files: its own, and no others."""
+"""File access of a trial's process at the master: its own files, and no others."""
 
 import collections
 import contextlib
@@ -13,7 +13,7 @@ from typing import Final
 
 from quintain import errors
 from quintain.client.home import home as home_lib
-from quintain.files import durable_files
+from quintain.files import atomic_write
 from quintain.master import core as core_lib
 from quintain.master import entries, storage_marks
 from quintain.master.transfer import model_files, pieces, uploads
@@ -60,7 +60,7 @@ class RunFiles:
 
     def find_places(self, trial_id: int, launch_id: str) -> file_listing.Places:
         """Returns where the master's directories are, marked so that they can be recognised."""
-        with self._finding(trial_id, launch_id) as (entry, _):
+        with self._wanted_run(trial_id, launch_id) as (entry, _):
             machine = entry.machine_of(trial_id)
             own = self._core.storage_of(entry.record)
         uuid = machine.checkpoint or machine.source_checkpoint
@@ -73,7 +73,7 @@ class RunFiles:
 
     def find_code(self, trial_id: int, launch_id: str) -> pathlib.Path:
         """Returns the directory of the code of a trial."""
-        with self._finding(trial_id, launch_id) as (entry, _):
+        with self._wanted_run(trial_id, launch_id) as (entry, _):
             return pathlib.Path(entry.record.model_dir)
 
     def list_code(self, trial_id: int, launch_id: str) -> file_listing.Listing:
@@ -96,7 +96,7 @@ class RunFiles:
             NotFoundError: If it is not that one, or its directory is not there.
             CheckpointError: If no checkpoint can be read.
         """
-        with self._finding(trial_id, launch_id) as (entry, _):
+        with self._wanted_run(trial_id, launch_id) as (entry, _):
             machine = entry.machine_of(trial_id)
             own = (machine.checkpoint, machine.source_checkpoint)
         if uuid not in own:
@@ -180,7 +180,7 @@ class RunFiles:
         return home_lib.find_event_dir(self.find_code(trial_id, launch_id), trial_id)
 
     def _find_owner(self, trial_id: int, launch_id: str) -> tuple[pathlib.Path, uploads.Owner]:
-        with self._finding(trial_id, launch_id) as (entry, _):
+        with self._wanted_run(trial_id, launch_id) as (entry, _):
             root = _require_directory(self._core.storage_of(entry.record))
             home_id = self._core.deletions.home_id
             return root, uploads.Owner(home_id, entry.id, trial_id, launch_id)
@@ -191,7 +191,7 @@ class RunFiles:
             return self._core.find_storage(session, record.experiment_id)
 
     @contextlib.contextmanager
-    def _finding(
+    def _wanted_run(
         self, trial_id: int, launch_id: str
     ) -> Iterator[tuple[entries.Entry, entries.LiveRun]]:
         with self._core.condition:
@@ -208,7 +208,7 @@ class RunFiles:
                 is_home = directory == self._core.home
                 if not (is_home or checkpoint_manifest.is_storage(directory)):
                     return  # Its disk is not mounted; what takes its place is not marked.
-                durable_files.replace(directory / name, self._mark, mode=0o600)
+                atomic_write.write_atomically(directory / name, self._mark, mode=0o600)
             except OSError as error:
                 logger.warning(
                     "%s can't be marked (%s): processes on other machines ask the master for what "

@@ -1,4 +1,4 @@
-"""Notes regularly what the processes of trials use of machines, as metrics of an own group.
+"""Usage of machines by trials, sampled as metrics of an own group.
 
 Nothing depends on them. A trial that goes back to a checkpoint keeps them: they say what happened
 on the machine, not what the model has learned.

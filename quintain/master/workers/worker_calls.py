@@ -1,4 +1,4 @@
-"""What trial processes ask the master, and tell it."""
+"""Calls of trial processes to the master."""
 
 import dataclasses
 import functools
@@ -60,7 +60,6 @@ class WorkerCalls:
     """Answers trial processes. All methods may be called from several threads."""
 
     def __init__(self, core: core_lib.Core, *, idle_secs: float = IDLE_SECS) -> None:
-        """Stores what the parts of the master share."""
         self._core = core
         self._idle_secs = idle_secs
         self.is_crowded = False
@@ -252,7 +251,7 @@ class WorkerCalls:
         return chosen
 
     def _may_wait(self, live: entries.LiveRun) -> bool:
-        """Whether a process without work is kept for now."""
+        """Returns whether a process without work is kept for now."""
         now = time.monotonic()
         if live.idle_since is None:
             live.idle_since = now

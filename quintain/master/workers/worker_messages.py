@@ -1,4 +1,4 @@
-"""What the processes of trials may tell the master: checked before anything is done with it.
+"""Validation of the messages of trial processes to the master.
 
 A process may be of anybody's code. What it says of itself is never an error of the master's, and
 what it can't know, such as the machine that it was put on, is not taken from it.

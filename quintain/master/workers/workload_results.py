@@ -1,4 +1,4 @@
-"""What the results of workloads become: events of their experiments, and rows of the store."""
+"""Results of workloads as events of their experiments, and as rows of the store."""
 
 import dataclasses
 import math

@@ -1,4 +1,4 @@
-"""Activations, which configs name too."""
+"""Activations that configs can name."""
 
 from quintain.modeling.activations.gelu import gelu
 from quintain.modeling.activations.mish import mish

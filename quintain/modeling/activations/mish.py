@@ -1,4 +1,4 @@
-"""Mish."""
+"""Mish activation."""
 
 import keras
 import tensorflow as tf

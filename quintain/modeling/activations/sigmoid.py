@@ -1,4 +1,4 @@
-"""A sigmoid of straight lines."""
+"""Hard sigmoid: a sigmoid of straight lines."""
 
 import keras
 import tensorflow as tf

@@ -1,4 +1,4 @@
-"""Inputs times a gate of themselves, and inputs as they are."""
+"""Swish activations, and the identity."""
 
 import keras
 import tensorflow as tf

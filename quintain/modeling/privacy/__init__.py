@@ -1,4 +1,4 @@
-"""What differentially private training is made of; the modules load when they are first used.
+"""Parts of differentially private training; the modules load when they are first used.
 
 Trainings that are described by a config have it in `task.differential_privacy_config`.
 """

@@ -16,7 +16,7 @@ Index = Annotated[int, Ge(0), Lt(2**31)]
 
 @dataclasses.dataclass
 class Sizes(base_config.Config):
-    """What all encoders share."""
+    """Sizes of every encoder."""
 
     vocab_size: Size = 30522
     """Word ids; 0 is padding."""
@@ -39,7 +39,7 @@ class Sizes(base_config.Config):
 
 @dataclasses.dataclass
 class BertSizes(Sizes):
-    """What encoders share that are made of BERT's blocks."""
+    """Sizes of encoders made of BERT's blocks."""
 
     hidden_activation: str = "gelu"
     """Keras' name of the activation in the feed-forward parts; `gelu` is approximated by tanh."""
@@ -112,8 +112,8 @@ class AlbertEncoderConfig(BertSizes):
 
 
 @dataclasses.dataclass
-class MixerSizes(Sizes):
-    """What encoders share that mix words without attention."""
+class FNetEncoderConfig(Sizes):
+    """Sizes of an FNet encoder, which mixes words by Fourier transforms."""
 
     inner_dim: Size = 3072
     """Width inside the feed-forward parts."""
@@ -141,11 +141,6 @@ class MixerSizes(Sizes):
 
     use_fft: bool = False
     """Whether Fourier transforms are fast ones, instead of products with matrices."""
-
-
-@dataclasses.dataclass
-class FNetEncoderConfig(MixerSizes):
-    """Sizes of an FNet encoder, which mixes words by Fourier transforms."""
 
     attention_layers: tuple[Index, ...] = ()
     """Which blocks have attention, counted from 0."""

@@ -55,22 +55,22 @@ class EncoderConfig(one_of.OneOfConfig):
     bert_v2: BertEncoderConfig = dataclasses.field(default_factory=BertEncoderConfig)
     """The same, under the name of its newer class."""
 
-    bigbird: BigBirdEncoderConfig = dataclasses.field(default_factory=BigBirdEncoderConfig)
+    bigbird: base_config.Config = dataclasses.field(default_factory=BigBirdEncoderConfig)
     """BigBird. Not built."""
 
-    funnel: FunnelEncoderConfig = dataclasses.field(default_factory=FunnelEncoderConfig)
+    funnel: base_config.Config = dataclasses.field(default_factory=FunnelEncoderConfig)
     """The funnel Transformer. Not built."""
 
     kernel: KernelEncoderConfig = dataclasses.field(default_factory=KernelEncoderConfig)
     """BERT whose attention is approximated by a kernel."""
 
-    mobilebert: MobileBertEncoderConfig = dataclasses.field(default_factory=MobileBertEncoderConfig)
+    mobilebert: base_config.Config = dataclasses.field(default_factory=MobileBertEncoderConfig)
     """MobileBERT. Not built."""
 
     reuse: ReuseEncoderConfig = dataclasses.field(default_factory=ReuseEncoderConfig)
     """BERT whose blocks reuse attention scores of those before them."""
 
-    xlnet: XLNetEncoderConfig = dataclasses.field(default_factory=XLNetEncoderConfig)
+    xlnet: base_config.Config = dataclasses.field(default_factory=XLNetEncoderConfig)
     """XLNet. Not built."""
 
     query_bert: QueryBertConfig = dataclasses.field(default_factory=QueryBertConfig)
@@ -79,9 +79,7 @@ class EncoderConfig(one_of.OneOfConfig):
     fnet: FNetEncoderConfig = dataclasses.field(default_factory=FNetEncoderConfig)
     """FNet, which mixes words by Fourier transforms. All sequences have `max_sequence_length`."""
 
-    sparse_mixer: SparseMixerEncoderConfig = dataclasses.field(
-        default_factory=SparseMixerEncoderConfig
-    )
+    sparse_mixer: base_config.Config = dataclasses.field(default_factory=SparseMixerEncoderConfig)
     """The sparse mixer. Not built."""
 
     any: base_config.Config = dataclasses.field(default_factory=base_config.Config)

@@ -43,7 +43,7 @@ class ModelConfig(base_config.Config):
 
 @dataclasses.dataclass
 class SentencePredictionConfig(cfg.TaskConfig):
-    """What to predict, from what."""
+    """Sentence prediction: model, data and labels."""
 
     init_cls_pooler: bool = False
     """Whether the classifier's own dense layer starts from that of the classifier `next_sentence`

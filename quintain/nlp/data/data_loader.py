@@ -1,4 +1,4 @@
-"""What every loader of text data is: something that makes batches for one worker."""
+"""Base class of text data loaders: batches for one worker."""
 
 import abc
 

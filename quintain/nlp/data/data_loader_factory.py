@@ -1,4 +1,4 @@
-"""Which `DataLoader` class belongs to which `DataConfig` class."""
+"""Registry of `DataLoader` classes by `DataConfig` class."""
 
 from collections.abc import Callable
 from typing import Final, TypeVar

@@ -6,14 +6,10 @@ Shapes:
     N  records
 """
 
-import codecs
-import contextlib
 import dataclasses
-import gzip
 import itertools
 import math
 import re
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
@@ -21,24 +17,21 @@ import numpy as np
 import tensorflow as tf
 
 from quintain import errors
-from quintain.files import file_io
 from quintain.input import input_files
-from quintain.nlp.data import odd_lines
+from quintain.nlp.data import line_files
 from quintain.orbit import iterators
 
 LabelType = Literal["int", "float"]
 LABEL_DTYPES: Final[Mapping[str, tf.DType]] = {"int": tf.int64, "float": tf.float32}
 
 _CHUNK: Final = 1_024
-_CHUNK_BYTES: Final = 2**24
-_SHOWN_CHARACTERS: Final = 60
 _SHOWN_NAMES: Final = 12
 _WHOLE_NUMBER: Final = re.compile(r" *-?[0-9]+ *")
 
 
 @dataclasses.dataclass(frozen=True)
 class LabelRange:
-    """Which labels there may be."""
+    """Range of valid labels."""
 
     label_type: LabelType = "int"
     """Whether labels are class ids or numbers."""
@@ -87,7 +80,7 @@ def _is_finite(label: Any) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Columns:
-    """Where fields stand in the rows of TSV files."""
+    """Column numbers of the fields of a TSV file."""
 
     names: tuple[str, ...]
     """All columns, in order."""
@@ -127,7 +120,7 @@ def find_columns(
     for path, header in zip(paths, headers, strict=True):
         for field in fields:
             if field not in header:
-                shown = ", ".join(repr(_shorten(name)) for name in header[:_SHOWN_NAMES])
+                shown = ", ".join(repr(line_files.shorten(name)) for name in header[:_SHOWN_NAMES])
                 raise errors.DataError(
                     f"{path}:1: the header has no column {field!r}, only {shown}."
                     f"{errors.suggest(field, header)} A file without a header line needs "
@@ -144,72 +137,18 @@ def find_columns(
 def read_rows(path: str, *, skips_damaged: bool = False) -> Iterator[tuple[int, list[str]]]:
     """Yields the number and the columns of every line of a TSV file that is not blank.
 
-    With `skips_damaged`, lines that are not UTF-8 are left out. Odd ones are counted and warned of.
+    With `skips_damaged`, lines that can't be read are left out.
 
     Raises:
         DataError: If the file can't be read, or a line is not UTF-8.
     """
-    for number, text in odd_lines.watch(path, _read_lines(path, skips_damaged=skips_damaged)):
+    for number, text in line_files.read(path, skip=_leave_out if skips_damaged else None):
         if text and not text.isspace():
             yield number, text.split("\t")
 
 
-def _read_lines(path: str, *, skips_damaged: bool) -> Iterator[tuple[int, str]]:
-    for number, line in enumerate(read_raw_lines(path), start=1):
-        line = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
-        try:
-            yield number, line.decode("utf-8").rstrip("\r\n")
-        except UnicodeDecodeError as error:
-            if not skips_damaged:
-                raise _not_utf8(path, number, error) from error
-
-
-def read_raw_lines(path: str) -> Iterator[bytes]:
-    """Yields the lines of a file, compressed with gzip if its name ends in `.gz`.
-
-    Raises:
-        DataError: If it can't be read.
-    """
-    with _opening(path) as file:
-        yield from file
-
-
-def check_utf8(paths: Sequence[str]) -> None:
-    """Reads whole files of text, so that a line that is not UTF-8 is named before training.
-
-    Raises:
-        DataError: If a file can't be read, or a line is not UTF-8.
-    """
-    for path in paths:
-        decoder, num_lines = codecs.getincrementaldecoder("utf-8")(), 0
-        try:
-            with _opening(path) as file:
-                while data := file.read(_CHUNK_BYTES):
-                    decoder.decode(data)
-                    num_lines += data.count(b"\n")
-            decoder.decode(b"", final=True)
-        except UnicodeDecodeError as error:
-            number = num_lines + error.object.count(b"\n", 0, error.start) + 1
-            raise _not_utf8(path, number, error) from error
-
-
-def _not_utf8(path: str, number: int, error: UnicodeDecodeError) -> errors.DataError:
-    return errors.DataError(
-        f"{path}:{number}: byte {error.object[error.start]:#04x} is not UTF-8. Convert the file to "
-        "UTF-8, or fix or remove the line."
-    )
-
-
-@contextlib.contextmanager
-def _opening(path: str) -> Iterator[Any]:
-    """Opens a file, compressed or not, and says so where it can't be read."""
-    try:
-        with file_io.open(path, "rb") as file:
-            yield gzip.GzipFile(fileobj=file) if path.endswith(".gz") else file
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise errors.DataError(f"{path}: is not a complete gzip file ({error}).") from error
-    except OSError as error:
-        raise errors.DataError(f"{path}: cannot be read ({error.strerror}).") from error
+def _leave_out(error: errors.DataError) -> None:
+    """Does nothing: the reading of the data counts what it leaves out."""
 
 
 def check_tsv(
@@ -239,7 +178,7 @@ def check_tsv(
                 raise errors.DataError(
                     f"{path}:{number}: got {len(row)} columns, expected the {len(columns.names)} "
                     f"of {', '.join(columns.names)}. Fix or remove the line: "
-                    f"{_shorten(chr(9).join(row))!r}"
+                    f"{line_files.shorten(chr(9).join(row))!r}"
                 )
             if label_field is None:
                 continue
@@ -379,7 +318,3 @@ def build_row_parser(
         return {field: row[columns.index(field)] for field in fields}
 
     return parse
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "..."

@@ -19,7 +19,7 @@ Size = ranges.Size
 
 @dataclasses.dataclass
 class BertPretrainDataConfig(cfg.DataConfig):
-    """Where the examples are, and their sizes."""
+    """Files and sizes of pretraining examples."""
 
     global_batch_size: cfg.NonNegativeInt = 512
     """Examples in a batch over all replicas."""
@@ -52,7 +52,6 @@ class BertPretrainDataLoader(data_loader.DataLoader):
     """Reads examples: ids, mask, types, and masked positions with their words and weights."""
 
     def __init__(self, params: BertPretrainDataConfig) -> None:
-        """Stores the config."""
         self._params = params
         self._features = build_features(params, params.seq_length, params.max_predictions_per_seq)
 

@@ -65,7 +65,7 @@ class PretrainingDynamicDataLoader(pretrain_dataloader.BertPretrainDataLoader):
     """Reads examples, and gives all replicas sequences of the same length in a step."""
 
     def __init__(self, params: BertPretrainDataConfig) -> None:
-        """Stores the config.
+        """Checks the config.
 
         Raises:
             ConfigError: If the lengths are not in ascending order.

@@ -19,7 +19,7 @@ from typing_extensions import override
 from quintain import errors
 from quintain.core.steps import traced_errors
 from quintain.input import input_files, input_reader, input_sources
-from quintain.nlp.data import data_loader, data_loader_factory, labelled_files
+from quintain.nlp.data import data_loader, data_loader_factory, line_files
 from quintain.nlp.data.masked import bert_vocabulary, masking, text_packing
 from quintain.optimization.configs import ranges
 from quintain.orbit import iterators
@@ -82,7 +82,7 @@ class BertPretrainTextDataLoader(data_loader.DataLoader):
     """Cuts text into tokens, packs them into sequences and masks some."""
 
     def __init__(self, params: BertPretrainTextDataConfig) -> None:
-        """Stores the config.
+        """Checks the config.
 
         Raises:
             ConfigError: If records have no field with text.
@@ -135,7 +135,7 @@ class BertPretrainTextDataLoader(data_loader.DataLoader):
             # What stands side by side in a file belongs together: sequences are shuffled instead.
             stages = {"dataset_fn": input_files.read_filled_lines}
             params = params.replace(shuffle_buffer_size=0)
-            labelled_files.check_utf8(self._find_files())
+            line_files.check_utf8(self._find_files())
         reader = input_reader.InputReader(
             params,
             parser_fn=self._tokenize,

@@ -131,7 +131,7 @@ class SentencePredictionDataLoader(data_loader.DataLoader):
     """Reads examples of ids."""
 
     def __init__(self, params: SentencePredictionDataConfig) -> None:
-        """Stores the config.
+        """Checks the config.
 
         Raises:
             ConfigError: If `label_name` is not a pair.
@@ -201,7 +201,7 @@ class SentencePredictionTextDataLoader(data_loader.DataLoader):
     """Reads texts, and cuts them into tokens."""
 
     def __init__(self, params: SentencePredictionTextDataConfig) -> None:
-        """Stores and checks the config.
+        """Checks the config.
 
         Raises:
             ConfigError: If no text fields are given, or the vocabulary can't be used.
@@ -217,7 +217,7 @@ class SentencePredictionTextDataLoader(data_loader.DataLoader):
 
     @functools.cached_property
     def text_processor(self) -> bert_inputs.TextProcessor:
-        """What turns texts into the inputs of the model."""
+        """Preprocessing of texts to the model's inputs."""
         params = self._params
         return bert_inputs.TextProcessor(
             params.seq_length, params.vocab_file, params.tokenization, params.lower_case

@@ -194,7 +194,8 @@ class SentencePieceTokenizer(tf.Module):
         super().__init__(name="sentencepiece_tokenizer")
         self.model_path = model_path
         model = read_model(model_path)
-        processor = _parse_model(model, model_path)
+        processor = parse_model(model, model_path)
+        _check_special(processor, model_path)
         self.vocab_size: int = processor.vocab_size()
         """Tokens of the vocabulary, special ones included."""
         self.eos_id: int = processor.eos_id()
@@ -254,7 +255,12 @@ def read_model(path: str) -> bytes:
         ) from error
 
 
-def _parse_model(model: bytes, path: str) -> sentencepiece.SentencePieceProcessor:
+def parse_model(model: bytes, path: str) -> sentencepiece.SentencePieceProcessor:
+    """Returns the SentencePiece model that a file holds.
+
+    Raises:
+        DataError: If it holds none.
+    """
     processor = sentencepiece.SentencePieceProcessor()
     try:
         processor.LoadFromSerializedProto(model)
@@ -262,6 +268,10 @@ def _parse_model(model: bytes, path: str) -> sentencepiece.SentencePieceProcesso
         raise errors.DataError(f"{path}: is not a SentencePiece model.") from error
     if processor.vocab_size() == 0:
         raise errors.DataError(f"{path}: is not a SentencePiece model.")
+    return processor
+
+
+def _check_special(processor: sentencepiece.SentencePieceProcessor, path: str) -> None:
     if processor.eos_id() <= 0:
         raise errors.ConfigError(
             f"{path}: the vocabulary has no EOS token, so no sentence could end. Train it with "
@@ -272,4 +282,3 @@ def _parse_model(model: bytes, path: str) -> sentencepiece.SentencePieceProcesso
             f"{path}: id 0 is the ordinary token {processor.id_to_piece(PAD_ID)!r}, but 0 is "
             "padding here. Train the vocabulary with `pad_id=0`."
         )
-    return processor

@@ -14,7 +14,7 @@ import tensorflow as tf
 from quintain import errors
 from quintain.files import file_io, whole_files
 from quintain.input import input_files, input_sources, tfds_source
-from quintain.nlp.data import tokenizers
+from quintain.nlp.data import line_files, tokenizers
 from quintain.orbit import iterators
 from quintain.reference import reference_names
 from quintain.settings import config_definitions as cfg
@@ -40,23 +40,8 @@ def read_lines(input_path: str | Sequence[str]) -> Iterator[str]:
     """
     for path in input_files.match_files(input_path, name="input"):
         is_table = path.endswith((".tsv", ".tsv.gz"))
-        lines = iterators.create_numpy(input_files.read_lines(path))
-        for number, line in enumerate(_read(lines, path), start=1):
-            try:
-                text = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r")
-            except UnicodeDecodeError as error:
-                raise errors.DataError(
-                    f"{path}:{number}: byte {line[error.start]:#04x} is not UTF-8. Convert the "
-                    "file to UTF-8, or fix or remove the line."
-                ) from error
+        for _, text in line_files.read(path):
             yield from text.split("\t") if is_table else [text]
-
-
-def _read(lines: Iterator[bytes], path: str) -> Iterator[bytes]:
-    try:
-        yield from lines
-    except tf.errors.OpError as error:
-        raise errors.DataError(f"{path}: cannot be read ({error.message}).") from error
 
 
 def read_tfds_lines(

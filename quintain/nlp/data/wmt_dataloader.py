@@ -174,11 +174,6 @@ class WMTDataLoader(data_loader.DataLoader):
     """
 
     def __init__(self, params: WMTDataConfig) -> None:
-        """Stores the config.
-
-        Args:
-            params: Where the data is and how to batch it. Not changed.
-        """
         self._params = params
 
     @functools.cached_property

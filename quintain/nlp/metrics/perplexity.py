@@ -10,7 +10,7 @@ from quintain.nlp.modeling.losses import padded_cross_entropy
 
 
 class Perplexity(token_mean.TokenMean):
-    """How many tokens a model hesitates between: `exp` of its mean cross entropy.
+    """Perplexity: `exp` of the mean cross entropy of a token.
 
     The cross entropy is that of the bare labels, in nats, whatever label smoothing the training
     loss has, so that runs with different smoothing can be compared. The mean is taken over all
@@ -26,12 +26,6 @@ class Perplexity(token_mean.TokenMean):
     """
 
     def __init__(self, name: str = "perplexity", dtype: Any = None) -> None:
-        """Starts with no tokens.
-
-        Args:
-            name: Name of the metric.
-            dtype: Type of the sums, float32 by default.
-        """
         super().__init__(name=name, dtype=dtype)
 
     @override

@@ -24,12 +24,6 @@ class TokenAccuracy(token_mean.TokenMean):
     """
 
     def __init__(self, name: str = "token_accuracy", dtype: Any = None) -> None:
-        """Starts with no tokens.
-
-        Args:
-            name: Name of the metric.
-            dtype: Type of the sums, float32 by default.
-        """
         super().__init__(name=name, dtype=dtype)
 
     @override

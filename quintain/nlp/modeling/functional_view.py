@@ -1,4 +1,4 @@
-"""What Keras' functional models offer, for models that are classes here."""
+"""Functional-model view of models that are classes here: inputs, outputs and layers."""
 
 import functools
 from typing import Any
@@ -15,7 +15,7 @@ class FunctionalView:
 
     @functools.cached_property
     def output(self) -> Any:
-        """What the model gives for Keras' inputs `inputs`, in its own structure."""
+        """Output for Keras' inputs `inputs`, in the model's own structure."""
         return self(self.inputs)  # type: ignore[attr-defined, operator]
 
     @property

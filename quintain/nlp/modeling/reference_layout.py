@@ -1,4 +1,4 @@
-"""Where the weights of our models are in checkpoints of the TensorFlow Model Garden."""
+"""Checkpoint layout of the TensorFlow Model Garden, mapped to our models."""
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Which weights of the TensorFlow Model Garden's layers ours are made of.
+"""Conversion of the TensorFlow Model Garden's weights to ours.
 
 The Garden keeps queries, keys and values apart and splits kernels by heads; here they lie side by
 side in one matrix. Every weight of ours is one of theirs, or several joined along the last axis,
@@ -18,10 +18,15 @@ import keras
 
 from quintain import errors
 from quintain.nlp.modeling import layers
-from quintain.nlp.modeling.layers import attention, feed_forward
+from quintain.nlp.modeling.layers import encoder_block, feed_forward, fused_attention
 
 _PROJECTIONS: Final = ("_query_dense", "_key_dense", "_value_dense")
-_BLOCKS: Final = (layers.TransformerEncoderBlock, layers.Transformer, layers.TransformerScaffold)
+_BLOCKS: Final = (
+    encoder_block.EncoderBlock,
+    layers.TransformerEncoderBlock,
+    layers.Transformer,
+    layers.TransformerScaffold,
+)
 _MIXERS: Final = (
     layers.FourierTransformLayer,
     layers.HartleyTransformLayer,
@@ -77,7 +82,7 @@ def map_encoder_block(block: Any, name: str, path: str) -> Iterator[Weight]:
         CheckpointError: If it is not made of the reference's parts.
     """
     parts = (getattr(block, "self_attention", None), getattr(block, "feed_forward", None))
-    kinds = (attention.SelfAttention, keras.layers.MultiHeadAttention, *_MIXERS)
+    kinds = (fused_attention.SelfAttention, keras.layers.MultiHeadAttention, *_MIXERS)
     if (
         type(block) not in _BLOCKS
         or type(parts[0]) not in kinds
@@ -133,7 +138,7 @@ def _map_mixing(layer: Any, name: str, path: str) -> Iterator[Weight]:
     if isinstance(layer, keras.layers.MultiHeadAttention):
         for part in (*_PROJECTIONS, "_output_dense"):
             yield from map_dense(getattr(layer, part), f"{name}.{part}", f"{path}/{part}")
-    elif isinstance(layer, attention.SelfAttention):
+    elif isinstance(layer, fused_attention.SelfAttention):
         sources, heads = [f"{path}/{one}" for one in _PROJECTIONS], layer.num_heads
         yield from _split_heads(layer.query_key_value, f"{name}.query_key_value", sources, heads)
         yield from _join_heads(layer, name, path)

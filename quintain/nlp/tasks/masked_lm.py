@@ -41,7 +41,7 @@ _DUMMY_MASKED: Final = 20
 
 @dataclasses.dataclass
 class MaskedLMConfig(cfg.TaskConfig):
-    """What to pretrain, on what."""
+    """Masked-language pretraining: model and data."""
 
     model: bert.PretrainerConfig = dataclasses.field(
         default_factory=lambda: bert.PretrainerConfig(

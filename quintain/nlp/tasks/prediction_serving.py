@@ -76,7 +76,7 @@ class TextPrediction(export_base.ExportModule):
 
 
 class ServesPredictions(base_task.Task):
-    """What the task of sentence prediction says of its trained models."""
+    """Serving interface of sentence prediction."""
 
     @classmethod
     @override

@@ -29,7 +29,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """What was loaded of a checkpoint, and what was not."""
+    """Loaded and skipped variables of a checkpoint."""
 
     path: str
     """Prefix of the reference's checkpoint."""
@@ -68,7 +68,7 @@ class Report:
 
 
 def is_reference(path: str, field: str) -> bool:
-    """Whether a checkpoint is one of the TensorFlow Model Garden.
+    """True if a checkpoint is one of the TensorFlow Model Garden.
 
     Args:
         path: Prefix of a checkpoint.
@@ -350,5 +350,5 @@ def _compare_settings(parts: Sequence[reference_layout.Part], path: str) -> Iter
 
 
 def _is_state(key: str) -> bool:
-    """Whether a key is of a value that is no weight."""
+    """True if a key is of a value that is no weight."""
     return _SLOT in key or key.startswith(("optimizer/", *_STATES))

@@ -56,12 +56,7 @@ class SentencePredictionTask(prediction_serving.ServesPredictions):
     def __init__(
         self, params: cfg.TaskConfig, logging_dir: str | None = None, name: str | None = None
     ) -> None:
-        """Stores and checks the config.
-
-        Args:
-            params: The task's config.
-            logging_dir: Directory that keeps a copy of the vocabulary; None for none.
-            name: Name of the task.
+        """Checks the config.
 
         Raises:
             ConfigError: If classes, their names and the metric do not go together.
@@ -109,7 +104,7 @@ class SentencePredictionTask(prediction_serving.ServesPredictions):
 
     @property
     def is_regression(self) -> bool:
-        """Whether the model predicts a number."""
+        """True if the model predicts a number."""
         return self.num_classes == 1
 
     @override
@@ -370,7 +365,7 @@ class SentencePredictionTask(prediction_serving.ServesPredictions):
 
     @functools.cached_property
     def text_processor(self) -> bert_inputs.TextProcessor:
-        """What turns texts into the inputs of the model, as in training.
+        """Preprocessing of texts to the model's inputs, as in training.
 
         Raises:
             ConfigError: If the training data is not text.

@@ -388,7 +388,7 @@ class TranslationTask(translation_serving.ServesTranslations):
 
     @property
     def _translations_dir(self) -> str | None:
-        """Where translations are written; None for nowhere."""
+        """Directory of written translations; None for nowhere."""
         own_name = "" if self.name == _default_name(type(self)) else self.name
         parts = (self.logging_dir, translation_report.DIRECTORY, own_name)
         return file_paths.join(*parts) if self.logging_dir else None

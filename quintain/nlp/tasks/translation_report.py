@@ -1,4 +1,4 @@
-"""What an evaluation of a translation model leaves for people to read.
+"""Report of a translation model's evaluation.
 
 `translations/step-N.tsv` below the run's directory holds every sentence that was translated at step
 N: its source, its reference and the translation, in the order of the data. `step-N.json` beside it

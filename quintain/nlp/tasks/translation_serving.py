@@ -138,7 +138,7 @@ class TextTranslation(export_base.ExportModule):
 
 
 class ServesTranslations(base_task.Task):
-    """What the task of translation says of its trained models."""
+    """Serving interface of translation."""
 
     @classmethod
     @override

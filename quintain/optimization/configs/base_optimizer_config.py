@@ -1,4 +1,4 @@
-"""What the configs of all optimizers share."""
+"""Base config of all optimizers."""
 
 import dataclasses
 import re

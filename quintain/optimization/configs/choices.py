@@ -1,4 +1,4 @@
-"""What `type` of a config may choose: a name, the config of that name, and what it describes.
+"""Choices of a `OneOfConfig`: each a name, its config, and the class that it describes.
 
 A choice is written once, as a field. The factory, and the package's public names, follow from it.
 """

@@ -1,4 +1,4 @@
-"""Kinds of numbers that the fields of the configs hold.
+"""Numeric types of config fields, with their ranges.
 
 Models compute in float32, so that a number beyond its range is none: "finite" and "greater than 0"
 are what they are in float32. Infinity stands in no field; where there is no limit, the field is

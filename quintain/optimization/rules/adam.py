@@ -24,7 +24,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class _Hyper(NamedTuple):
-    """What all variables share in one step: scalars of one dtype."""
+    """Scalars of one dtype that the updates of all variables share in one step."""
 
     learning_rate: tf.Tensor
     beta_1: tf.Tensor

@@ -1,4 +1,4 @@
-"""What LAMB and LARS share: which weights decay and which are adapted, and the trust ratio."""
+"""Layer adaptation of LAMB and LARS: choice of weights, and the trust ratio."""
 
 import dataclasses
 from collections.abc import Sequence

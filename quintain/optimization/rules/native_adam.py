@@ -4,13 +4,16 @@ import contextlib
 import dataclasses
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import keras
 import tensorflow as tf
 
-from quintain.kernels import adam, selection
+from quintain.kernels import selection
 from quintain.optimization import fused_optimizer
+
+if TYPE_CHECKING:
+    from quintain.kernels import adam
 
 _LOCAL: Final = threading.local()  # A replica has a thread of its own.
 
@@ -30,7 +33,7 @@ class Averages:
 
 
 @contextlib.contextmanager
-def moving(averages: Averages) -> Iterator[None]:
+def averages_fused(averages: Averages) -> Iterator[None]:
     """Lets an update inside move averages; it takes them out of `averages`."""
     _LOCAL.averages = averages
     try:
@@ -46,13 +49,13 @@ def is_usable(variable: Any) -> bool:
 
 def update(
     pairs: Sequence[tuple[tf.Tensor, Any]],
-    scalars: adam.Scalars,
+    scalars: "adam.Scalars",
     *,
     find_slots: Callable[[Any], dict[str, Any]],
     is_decaying: Callable[[Any], bool],
     count: tf.Tensor,
 ) -> None:
-    """Updates variables by the kernel, and the averages of `moving`.
+    """Updates variables by the kernel, and the averages of `averages_fused`.
 
     Args:
         pairs: Dense gradients and their variables, for which `is_usable` holds.
@@ -61,6 +64,8 @@ def update(
         is_decaying: Returns whether a variable decays.
         count: Number of this update, counted from 1.
     """
+    from quintain.kernels import adam  # noqa: PLC0415 - only native steps do
+
     averages: Averages | None = getattr(_LOCAL, "averages", None)
     updates = []
     for gradient, variable in pairs:

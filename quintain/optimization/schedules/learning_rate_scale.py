@@ -1,4 +1,4 @@
-"""Lowering the learning rate of an optimizer that trains already."""
+"""Scale of the learning rate of an optimizer that trains already."""
 
 from typing import Any
 

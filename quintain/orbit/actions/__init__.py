@@ -1,4 +1,4 @@
-"""Things to do with the output of a train loop or of an evaluation.
+"""Actions on the output of a train loop or of an evaluation.
 
 An action is any callable that takes the output. `Controller` runs its `train_actions` after every
 loop and its `eval_actions` after every evaluation.

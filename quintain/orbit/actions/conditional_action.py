@@ -1,4 +1,4 @@
-"""Doing something only under a condition."""
+"""Action that runs only under a condition."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

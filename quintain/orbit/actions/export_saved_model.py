@@ -1,4 +1,4 @@
-"""Exporting a SavedModel again and again, and keeping the last few."""
+"""Export of a SavedModel after each loop, with retention of the newest."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Noticing that a metric is better than ever, across restarts."""
+"""Condition that a metric has reached a new best value, persisted across restarts."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Saving a checkpoint when the machines of a cluster are about to be taken away."""
+"""Checkpoint on preemption of the machines of a cluster."""
 
 from typing import Any
 

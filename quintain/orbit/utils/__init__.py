@@ -1,4 +1,4 @@
-"""Parts for writing one's own loops, under the names by which they are known."""
+"""Parts for custom training loops, under the names of `orbit.utils`."""
 
 from quintain.orbit.distributed_dataset import make_distributed_dataset
 from quintain.orbit.global_step import create_global_step

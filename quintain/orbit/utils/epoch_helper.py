@@ -1,4 +1,4 @@
-"""Book-keeping of epochs for training loops that think in epochs."""
+"""Epoch counter for training loops that are written by epochs."""
 
 import tensorflow as tf
 

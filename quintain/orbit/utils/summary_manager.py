@@ -1,4 +1,4 @@
-"""Writing the outputs of loops and evaluations as TensorBoard summaries."""
+"""TensorBoard summaries of the outputs of loops and evaluations."""
 
 import abc
 import logging
@@ -22,7 +22,7 @@ _SCALAR_METADATA: Final = summary_pb2.SummaryMetadata(
 
 
 class SummaryManagerInterface(abc.ABC):
-    """Where the outer loop puts its numbers. Implement it to send them somewhere else."""
+    """Sink of the outer loop's numbers. Implement it to send them somewhere else."""
 
     @abc.abstractmethod
     def flush(self) -> None:

@@ -1,4 +1,4 @@
-"""The section `checkpoint_storage` of an experiment's config."""
+"""Config of the section `checkpoint_storage` of an experiment."""
 
 import dataclasses
 import json
@@ -45,13 +45,13 @@ _WAYS: Final = ("anon", "cache", "cloud", "google_default")
 """Texts that gcsfs takes for `token`: where it looks for one."""
 _ADVICE: Final = (
     "a secret here would be stored with the experiment: put it into the environment of the master "
-    "and of the machines of trials, or into a profile of theirs (docs/storage.md)"
+    "and of the machines of trials, or into a profile of theirs (docs/how-to/storage.md)"
 )
 
 
 @dataclasses.dataclass
 class CheckpointStorageConfig(base_config.Config):
-    """Where checkpoints are kept, and which of them."""
+    """Storage of checkpoints, and their retention."""
 
     type: Literal["shared_fs", "directory", "s3", "gs", "azure", "fsspec"] = "shared_fs"
     """Kind of storage: `shared_fs` and `directory` are directories, `s3`, `gs` and `azure` object
@@ -255,7 +255,7 @@ def _check_endpoint(name: str, address: str) -> Iterator[tuple[str, str]]:
 
 
 def _has_password(url: str) -> bool:
-    """Whether there is a password in a URL, or a token, as those of the web have for a user."""
+    """Returns whether a URL has a password, or a token in the place of the user."""
     scheme, _, rest = url.partition("://")
     user, _, _ = rest.partition("/")[0].rpartition("@")
     return bool(user) and (":" in user or scheme.lower() in ("http", "https"))

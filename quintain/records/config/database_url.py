@@ -1,4 +1,4 @@
-"""The address of a PostgreSQL database, and what of it may be shown."""
+"""URL of a PostgreSQL database, and its form without secrets."""
 
 import dataclasses
 import re

@@ -1,4 +1,4 @@
-"""The two dialects in which an experiment's config is written, and how they become one.
+"""Dialects of an experiment's config, and their normal form.
 
 The older one counts steps of `batches_per_step` batches (`max_steps`, `min_validation_period: 3`),
 the later one has lengths (`max_length: {batches: 937}`, `scheduling_unit`).
@@ -189,7 +189,7 @@ class Reader:
                     f"got {errors.show(given)}, {kind}; expected `module:Class` of a trial or "
                     "`experiment:NAME`. Write what the script does as a class: a `KerasTrial` "
                     "whose `build_model` returns its model and whose data loaders return its data "
-                    "(docs/trials.md).",
+                    "(docs/how-to/trials.md).",
                 )
             )
             self.content["entrypoint"] = None
@@ -330,7 +330,7 @@ def _normalise_log_policy(policy: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_zero(length: object) -> bool:
-    """Whether a period is 0, in any unit, which exported configs have for none."""
+    """Returns whether a period is 0 in any unit, which exported configs have for none."""
     if isinstance(length, Mapping):
         return len(length) == 1 and all(_is_zero(each) for each in length.values())
     return length == 0 and isinstance(length, int) and not isinstance(length, bool)

@@ -1,4 +1,4 @@
-"""The JSON Schema of an experiment's file, in both dialects, for editors that complete YAML."""
+"""JSON Schema of an experiment's file, in both dialects, for editors."""
 
 from typing import Any, Final
 

@@ -21,7 +21,7 @@ _WEBHOOK: Final = re.compile(r"https?://[!-~]+")
 
 @dataclasses.dataclass
 class ReproducibilityConfig(base_config.Config):
-    """What makes a search repeatable."""
+    """Seeds of a search, which make it repeatable."""
 
     experiment_seed: Annotated[int, Ge(0), Lt(2**32)] | None = None
     """Seed of the search and of all trials. None takes the time when the experiment is created."""
@@ -29,7 +29,7 @@ class ReproducibilityConfig(base_config.Config):
 
 @dataclasses.dataclass
 class ResourcesConfig(base_config.Config):
-    """What the experiment may use."""
+    """Resources of an experiment."""
 
     slots_per_trial: Count = 1
     """Slots that a trial holds while it runs; 0 for none."""
@@ -77,7 +77,7 @@ class ResourcesConfig(base_config.Config):
 
 @dataclasses.dataclass
 class OptimizationsConfig(base_config.Config):
-    """How gradients are computed, where the trial asks for it."""
+    """Gradient aggregation and mixed precision, where the trial asks for them."""
 
     aggregation_frequency: PositiveCount = 1
     """Batches whose gradients are added up for one update."""
@@ -94,7 +94,7 @@ class OptimizationsConfig(base_config.Config):
 
 @dataclasses.dataclass
 class CodeConfig(base_config.Config):
-    """How much a model directory may be; it is copied when the experiment is created."""
+    """Limits on a model directory, which is copied when the experiment is created."""
 
     max_files: PositiveCount = 20_000
     """Most files and directories, without what ignore files name."""
@@ -105,7 +105,7 @@ class CodeConfig(base_config.Config):
 
 @dataclasses.dataclass
 class EnvironmentConfig(base_config.Config):
-    """The processes of trials."""
+    """Environment variables of trial processes."""
 
     environment_variables: list[str] | dict[str, list[str]] | None = None
     """Variables to set, `NAME=VALUE` each; or such lists by the kind of slot: that counts on which
@@ -146,7 +146,7 @@ class EnvironmentConfig(base_config.Config):
 
 @dataclasses.dataclass
 class LogPolicyConfig(base_config.Config):
-    """What is done about a trial that fails after its log said something."""
+    """Reaction to a failed trial whose log has matched a pattern."""
 
     name: str | None = None
     """What a match is called in the reason for which a trial failed; None takes the pattern."""
@@ -171,7 +171,7 @@ class LogPolicyConfig(base_config.Config):
 
 @dataclasses.dataclass
 class ProfilingConfig(base_config.Config):
-    """What of a trial is profiled."""
+    """Batches of a trial that are profiled."""
 
     enabled: bool = False
     """Whether trials write profiles, for TensorBoard."""
@@ -194,7 +194,7 @@ class ProfilingConfig(base_config.Config):
 
 @dataclasses.dataclass
 class AlertConfig(base_config.Config):
-    """A command that is run, or an address that is told, when the experiment ends."""
+    """Command or webhook that is called when the experiment ends."""
 
     on: list[Literal["completed", "error", "canceled"]] = dataclasses.field(
         default_factory=lambda: ["completed", "error", "canceled"]

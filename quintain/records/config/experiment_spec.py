@@ -1,4 +1,4 @@
-"""The config of an experiment: a search over the hyperparameters of one model.
+"""Config of an experiment: a search over the hyperparameters of one model.
 
 All lengths are kept in batches, those of the search in its own units, whichever dialect the file is
 written in (`experiment_dialects`).

@@ -1,4 +1,4 @@
-"""Templates of experiments: configs, or parts of them, that others are laid over."""
+"""Templates of experiments: partial configs that others are merged over."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -46,7 +46,7 @@ def merge(template: Mapping[str, Any], content: Mapping[str, Any]) -> dict[str, 
 
 
 def _fit(former: Mapping[str, Any], value: Mapping[str, Any]) -> bool:
-    """Whether both are of one kind, as far as they say."""
+    """Returns whether both are of one kind, as far as they say."""
     return all(former[key] == value[key] for key in _UNIONS if key in former and key in value)
 
 

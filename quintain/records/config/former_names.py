@@ -1,4 +1,4 @@
-"""Modules of PEDL, Determined and the Model Garden, and what they are called here."""
+"""Imports of PEDL, Determined and the Model Garden, and their replacements here."""
 
 import re
 from typing import Final
@@ -22,7 +22,7 @@ _FORMER_PLACES: Final = ("quintain.trials.frameworks",)
 
 
 def rename(module: str) -> str | None:
-    """Returns what a module of one of these packages is called here; None for other modules.
+    """Returns the replacement of a module of these packages; None for other modules.
 
     Example:
         >>> rename("pedl.frameworks.keras"), rename("official.core.base_task"), rename("os")
@@ -39,7 +39,7 @@ def rename(module: str) -> str | None:
 
 
 def explain_import(module: str, line: str = "") -> str | None:
-    """Returns which import to write in the place of one that fails; None for other modules.
+    """Returns the import to write in the place of one that fails; None for other modules.
 
     Args:
         module: The module that is not there.

@@ -24,7 +24,7 @@ Count = Annotated[int, Gt(0)]
 
 @dataclasses.dataclass
 class HyperparameterConfig(base_config.Config):
-    """What all kinds share."""
+    """Base config of all hyperparameters."""
 
     TYPE: ClassVar[str] = ""
     """Value of `type` that chooses the kind."""

@@ -1,4 +1,4 @@
-"""Lengths of training: written in batches, records, epochs or steps, kept in batches."""
+"""Lengths of training: written in batches, records, epochs or steps, converted to batches."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ UNITS: Final = ("batches", "records", "epochs")
 
 @dataclasses.dataclass(frozen=True)
 class LengthUnits:
-    """What turns lengths into batches."""
+    """Sizes of an epoch and a batch, by which lengths become batches."""
 
     batches_per_step: int = 100
     """Batches of a step, the unit of plain numbers in the fields that count steps."""

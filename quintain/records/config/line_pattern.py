@@ -1,4 +1,4 @@
-"""Regular expressions of users that the master searches for, in time linear in the line.
+"""Regular expressions of users, matched by RE2 in time linear in the line.
 
 Python's engine backtracks: `^(a+)+$` takes years for a line of 60 characters, and nothing can end
 it. RE2 does not; what it has no words for, back-references and look-around, is refused.

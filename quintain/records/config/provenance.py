@@ -1,4 +1,4 @@
-"""Where an experiment came from: who asked for it, with which code, and on which machine."""
+"""Provenance of an experiment: user, code and machine."""
 
 import dataclasses
 import json
@@ -14,7 +14,7 @@ FILE_NAME: Final = "provenance.json"
 
 @dataclasses.dataclass(frozen=True)
 class GitState:
-    """What git knew of the code."""
+    """State of the git repository of the code."""
 
     commit: str
     """The commit that was checked out."""
@@ -37,7 +37,7 @@ class GitState:
 
 @dataclasses.dataclass(frozen=True)
 class Provenance:
-    """Where an experiment came from. Variables of the environment are not part of it."""
+    """Origin of an experiment. Variables of the environment are not part of it."""
 
     time: float
     """When it was created; seconds since the epoch."""

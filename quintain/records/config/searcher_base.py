@@ -1,4 +1,4 @@
-"""What the configs of all search methods share, and how they are found by name."""
+"""Base config of search methods, and their registry by name."""
 
 import dataclasses
 import math
@@ -29,7 +29,7 @@ C = TypeVar("C", bound="type[SearcherConfig]")
 
 @dataclasses.dataclass
 class SearcherConfig(base_config.Config):
-    """What all search methods share."""
+    """Fields of all search methods."""
 
     METHOD: ClassVar[str] = ""
     """`module:function` below `quintain.search` that builds the method from the space, a source of

@@ -85,7 +85,7 @@ class GridConfig(SearcherConfig):
 
 @dataclasses.dataclass
 class _BracketConfig(SearcherConfig):
-    """What adaptive searches share."""
+    """Fields of all adaptive searches."""
 
     mode: Mode = "standard"
     """How bold it is: `aggressive` stops most trials early, `conservative` few."""
@@ -213,7 +213,7 @@ class AdaptiveAshaConfig(_BracketConfig):
 
 @dataclasses.dataclass
 class ReplaceFunctionConfig(base_config.Config):
-    """Which trials of a population are replaced."""
+    """Replacement of the worst trials of a population."""
 
     truncate_fraction: Annotated[float, Ge(0), Le(0.5)] = 0.2
     """Part of the population that is replaced after each round."""
@@ -221,7 +221,7 @@ class ReplaceFunctionConfig(base_config.Config):
 
 @dataclasses.dataclass
 class ExploreFunctionConfig(base_config.Config):
-    """How copies differ from their parents."""
+    """Exploration: the difference of copies from their parents."""
 
     resample_probability: Share = 0.2
     """Probability that a hyperparameter is drawn anew."""

@@ -1,4 +1,4 @@
-"""Walk of a directory of users' code that prunes what is none of it: installed packages, caches."""
+"""Walk of a directory of users' code, which prunes installed packages and caches."""
 
 import itertools
 import os

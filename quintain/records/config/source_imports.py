@@ -1,4 +1,4 @@
-"""Which installed libraries the user's code imports, seen without importing it."""
+"""Static analysis of the installed libraries that the user's code imports."""
 
 import ast
 import contextlib
@@ -144,7 +144,7 @@ def _find_installed(name: str) -> pathlib.Path | None:
 
 
 def _changes_imports(statement: ast.stmt) -> bool:
-    """Whether a statement may change what the imports after it find, or what these read."""
+    """Returns whether a statement may change what the imports after it find, or what these read."""
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.Import | ast.ImportFrom):
         return (
             isinstance(statement, ast.ImportFrom)
@@ -168,7 +168,7 @@ def _changes_imports(statement: ast.stmt) -> bool:
 
 
 def _find_harmless(statement: ast.stmt) -> Iterator[ast.AST]:
-    """Gives the mentions of the environment that read it, or set what no library reads late."""
+    """Yields the mentions of the environment that read it, or set what no library reads late."""
     for node in ast.walk(statement):
         match node:
             case ast.Subscript(value=environ, slice=key, ctx=context):

@@ -1,4 +1,4 @@
-"""Which names the user's code uses, seen without importing it."""
+"""Static analysis of the names that the user's code uses."""
 
 import ast
 import pathlib

@@ -5,7 +5,7 @@ import enum
 
 
 class ChangeKind(enum.StrEnum):
-    """What was written; `Change.ref` says which part of it, where there are parts."""
+    """Kinds of changes; `Change.ref` says which part of a thing, where there are parts."""
 
     EXPERIMENT = "experiment"
     """The experiment is new, or has changed."""
@@ -34,7 +34,7 @@ class ChangeKind(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True)
 class Change:
-    """That something was written. What it is now is read from where it is kept."""
+    """Change of one thing. Its present state is read from where it is kept."""
 
     id: int
     """Number of the change, growing with time and never given again."""

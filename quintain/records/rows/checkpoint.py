@@ -6,7 +6,7 @@ from typing import Any
 
 
 class CheckpointState(enum.StrEnum):
-    """Whether a checkpoint can be used."""
+    """States of a checkpoint."""
 
     COMPLETED = "COMPLETED"
     """Its files are there."""
@@ -57,7 +57,7 @@ class Checkpoint:
 
     @property
     def is_adopted(self) -> bool:
-        """Whether a user gave it to the store; it is kept until a user deletes it."""
+        """True if a user gave it to the store; it is kept until a user deletes it."""
         return bool(self.metadata.get("is_adopted"))
 
 

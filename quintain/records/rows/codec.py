@@ -1,4 +1,4 @@
-"""Records as JSON and back. Numbers that are not finite travel as texts, which JSON can express."""
+"""JSON codec of records. Numbers that are not finite travel as texts."""
 
 import dataclasses
 import enum

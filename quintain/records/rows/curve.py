@@ -1,4 +1,4 @@
-"""Curves: how one metric of a trial went, in few points, however many were measured.
+"""Curves: one metric of a trial, thinned out to few points.
 
 A curve of N points keeps those whose number (from 0) is a multiple of its stride, and the newest.
 The stride is the smallest power of 2 that leaves no more than `MAX_POINTS`. So what is kept depends
@@ -65,24 +65,24 @@ class Curve:
 
     @property
     def key(self) -> tuple[int, int, metric.MetricGroup, str]:
-        """What tells it from all others."""
+        """Key of the curve among all others."""
         return self.experiment_id, self.trial_id, self.group, self.name
 
     @property
     def is_whole(self) -> bool:
-        """Whether there are as many points as there must be."""
+        """True if there are as many points as there must be."""
         return len(self.points) == POINT_BYTES * count_kept(self.num_points)
 
     @property
     def _is_in_order(self) -> bool:
-        """Whether points stay in the order in which they came, not in that of batches.
+        """True if points stay in the order in which they came, not in that of batches.
 
         That a trial is rolled back is no news of its machine.
         """
         return self.group is metric.MetricGroup.SYSTEM
 
     def may_extend(self, points: Iterable[Point]) -> bool:
-        """Whether points belong to the end of the curve, not between those that it has."""
+        """Returns whether points belong to the end of the curve, not between those that it has."""
         return self._is_in_order or min(point[0] for point in points) >= self.last_batches
 
     def extend(self, points: Iterable[Point]) -> "Curve":

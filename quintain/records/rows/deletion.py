@@ -9,7 +9,7 @@ import enum
 
 
 class DeletionKind(enum.StrEnum):
-    """What a directory holds."""
+    """Kinds of directories that are deleted."""
 
     CHECKPOINT = "checkpoint"
     """A checkpoint of a trial."""

@@ -1,4 +1,4 @@
-"""What a trial's process returns to say how it ended."""
+"""Exit codes of trial processes."""
 
 import enum
 from typing import Final

@@ -54,7 +54,7 @@ class Experiment:
 
 
 class Changes(TypedDict, total=False):
-    """What may be changed of an experiment while it runs, or later."""
+    """Settings of an experiment that may change while it runs, or later."""
 
     description: str
     """The user's words for it."""
@@ -80,4 +80,4 @@ class Changes(TypedDict, total=False):
 
 
 class DamagedExperiment(Experiment):
-    """Stands for an experiment whose row in the database can't be read."""
+    """Placeholder of an experiment whose row in the database can't be read."""

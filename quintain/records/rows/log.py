@@ -1,4 +1,4 @@
-"""Lines that trial processes, and the master about them, wrote."""
+"""Log lines of trial processes, and of the master about them."""
 
 import dataclasses
 import enum
@@ -6,7 +6,7 @@ from typing import Final
 
 
 class LogSource(enum.StrEnum):
-    """Where a line comes from."""
+    """Sources of a line."""
 
     STDOUT = "stdout"
     """Standard output of the process."""
@@ -20,7 +20,7 @@ class LogSource(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True)
 class LogFilter:
-    """Which lines are wanted. They come in the order in which they were stored."""
+    """Filter of log lines. They come in the order in which they were stored."""
 
     after: int = 0
     """Number of a line: only later ones."""
@@ -45,7 +45,7 @@ class LogFilter:
 
     @property
     def is_backward(self) -> bool:
-        """Whether the newest of the lines that fit are wanted, not the oldest."""
+        """True if the newest of the lines that fit are wanted, not the oldest."""
         return self.last is not None or self.before is not None
 
     @property

@@ -1,4 +1,4 @@
-"""How serious a line of a log is, as its words tell."""
+"""Severity levels of log lines, found by their words."""
 
 import enum
 import re

@@ -6,7 +6,7 @@ from typing import Any
 
 
 class MetricGroup(enum.StrEnum):
-    """What a metric was measured on."""
+    """Groups of metrics, by the data that they were measured on."""
 
     TRAINING = "training"
     """Means over the batches of a workload."""
@@ -44,7 +44,7 @@ class MetricRow:
 
 @dataclasses.dataclass(frozen=True)
 class BatchRow:
-    """What one batch of training reported."""
+    """Metrics of one batch of training."""
 
     batch: int
     """Number of the batch in its trial, from 1."""

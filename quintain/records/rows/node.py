@@ -15,7 +15,7 @@ OWN_TITLE: Final = "master"
 
 
 class NodeState(enum.StrEnum):
-    """Whether a machine takes trials."""
+    """States of a machine."""
 
     ACTIVE = "ACTIVE"
     """Trials are started on it."""
@@ -52,7 +52,7 @@ class Node:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class KnownNode:
-    """What is kept of a machine that has called once, whether it is there or not."""
+    """Record of a machine that has called once, whether it is there or not."""
 
     name: str
     """Its name."""

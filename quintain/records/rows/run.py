@@ -1,4 +1,4 @@
-"""Processes of trials as the store keeps them: for a restarted master, and what ran where."""
+"""Launches of trials as the store keeps them: their processes, slots and times."""
 
 import dataclasses
 import enum
@@ -10,7 +10,7 @@ from quintain.records.rows import trial
 
 
 class RunState(enum.StrEnum):
-    """What a process is doing."""
+    """States of a launch."""
 
     LAUNCHING = "launching"
     """It was started, and has not asked for its trial yet."""
@@ -24,7 +24,7 @@ class RunState(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Member:
-    """One process of a start."""
+    """One process of a launch."""
 
     node: str
     """Machine that it runs on."""
@@ -38,7 +38,7 @@ class Member:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Run:
-    """One start of a trial: a process, or several that work on it together."""
+    """One launch of a trial: a process, or several that work on it together."""
 
     launch_id: str
     """Name of the start."""
@@ -75,7 +75,7 @@ class Run:
         return (Member(self.node, own, self.identity), *self.others)
 
     def with_identity(self, rank: int, identity: trial.ProcessIdentity | None) -> "Run":
-        """Returns the same with what a process can be recognised by."""
+        """Returns the same launch with the identity of one of its processes."""
         if rank == 0:
             return dataclasses.replace(self, identity=identity)
         others = list(self.others)
@@ -85,7 +85,7 @@ class Run:
 
 @dataclasses.dataclass(frozen=True)
 class Span:
-    """When one start of a trial held its slots; it is kept when the process has ended."""
+    """Time in which one launch held its slots; it is kept when the process has ended."""
 
     launch_id: str
     """Name of the start."""
@@ -110,7 +110,7 @@ _MEMBER: Final = re.compile(r"(.+)\.r([1-9][0-9]{0,5})")
 
 
 def member_name(launch_id: str, rank: int) -> str:
-    """Returns the name of one of the processes of a start.
+    """Returns the name of one of the processes of a launch.
 
     Example:
         >>> member_name("t3-1f", 0), member_name("t3-1f", 2)
@@ -120,7 +120,7 @@ def member_name(launch_id: str, rank: int) -> str:
 
 
 def split_member(name: str) -> tuple[str, int]:
-    """Returns the start that a process is of, and its number there.
+    """Returns the launch that a process belongs to, and its rank there.
 
     Example:
         >>> split_member("t3-1f.r2")

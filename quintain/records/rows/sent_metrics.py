@@ -1,11 +1,11 @@
-"""How far the metrics of a trial were sent to a logger."""
+"""Progress of sending the metrics of a trial to a logger."""
 
 import dataclasses
 
 
 @dataclasses.dataclass(frozen=True)
 class SentMetrics:
-    """How far the metrics of one trial were sent to one logger."""
+    """Position up to which the metrics of one trial were sent to one logger."""
 
     trial_id: int
     """The trial."""

@@ -5,7 +5,7 @@ import enum
 
 
 class SlotKind(enum.StrEnum):
-    """What a slot is a share of."""
+    """Kinds of slots."""
 
     CPU = "cpu"
     """Some CPU threads."""

@@ -1,4 +1,4 @@
-"""States of experiments and trials, and which may follow which."""
+"""States of experiments and trials, and their allowed transitions."""
 
 import enum
 from typing import Final
@@ -7,7 +7,7 @@ from quintain import errors
 
 
 class ExperimentState(enum.StrEnum):
-    """What an experiment is doing."""
+    """States of an experiment."""
 
     ACTIVE = "ACTIVE"
     """Its trials run as slots allow."""
@@ -30,17 +30,17 @@ class ExperimentState(enum.StrEnum):
 
     @property
     def is_terminal(self) -> bool:
-        """Whether nothing happens any more."""
+        """True if nothing happens any more."""
         return self in (self.COMPLETED, self.CANCELED, self.ERROR)
 
     @property
     def is_stopping(self) -> bool:
-        """Whether it only waits for its trials to end."""
+        """True if it only waits for its trials to end."""
         return self in (self.STOPPING_COMPLETED, self.STOPPING_CANCELED, self.STOPPING_ERROR)
 
 
 class TrialState(enum.StrEnum):
-    """What a trial is doing."""
+    """States of a trial."""
 
     ACTIVE = "ACTIVE"
     """It has work to do, or waits for the search method."""
@@ -56,7 +56,7 @@ class TrialState(enum.StrEnum):
 
     @property
     def is_terminal(self) -> bool:
-        """Whether nothing happens any more."""
+        """True if nothing happens any more."""
         return self is not self.ACTIVE
 
 

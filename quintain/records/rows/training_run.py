@@ -1,4 +1,4 @@
-"""A run of `quintain train`, as its directory tells of it."""
+"""Runs of `quintain train`, as their directories describe them."""
 
 import dataclasses
 import enum
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class RunProgress(enum.Enum):
-    """What a training does."""
+    """Progress of a training."""
 
     RUNNING = "running"
     """A process holds its lock."""
@@ -20,7 +20,7 @@ class RunProgress(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class TrainingRun:
-    """What a list shows of a run."""
+    """Summary of a run, for lists."""
 
     name: str
     """Stands for the directory in addresses. It says nothing about where that is."""
@@ -75,7 +75,7 @@ class RunCheckpoint:
 
 @dataclasses.dataclass(frozen=True)
 class RunDetails:
-    """All that a run's directory tells, but for its curves and samples."""
+    """Details of a run, without its curves and samples."""
 
     run: TrainingRun
     """What a list shows."""
@@ -121,7 +121,7 @@ class Columns:
 
 @dataclasses.dataclass(frozen=True)
 class RunCurves:
-    """What a run has recorded since somebody last asked."""
+    """Records that a run has gained since a position."""
 
     cursor: str
     """To be given with the next question."""

@@ -1,4 +1,4 @@
-"""Trials: what a process has to know to run one, and what the store keeps of it."""
+"""Trials: the order that a process gets to run one, and the record of the store."""
 
 import dataclasses
 from typing import Any
@@ -8,7 +8,7 @@ from quintain.records.rows import states
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrialOrder:
-    """All that a master tells a trial's process, wherever that runs: names, and no paths."""
+    """Order of a master to a trial's process, wherever that runs: names, and no paths."""
 
     experiment_id: int
     """The experiment; 0 where there is no master."""
@@ -62,7 +62,7 @@ class TrialOrder:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrialSpec(TrialOrder):
-    """All that a trial's process has to know: the same, and where everything is on its machine."""
+    """Order of a trial with the paths of one machine."""
 
     model_dir: str
     """Directory with the user's code."""
@@ -91,7 +91,7 @@ class TrialSpec(TrialOrder):
 
 @dataclasses.dataclass(frozen=True)
 class Peer:
-    """Where one of the processes that train a trial together is reached by the others."""
+    """Address of one of the processes that train a trial together."""
 
     node: str
     """Its machine; empty for that of the master."""
@@ -129,7 +129,7 @@ class ProcessIdentity:
 
 @dataclasses.dataclass(frozen=True)
 class TrialRecord:
-    """What the store keeps of a trial."""
+    """Record of a trial in the store."""
 
     id: int
     """Number of the trial."""

@@ -1,4 +1,4 @@
-"""What a trial's process is asked to do, one piece at a time, and what it answers."""
+"""Workloads of a trial's process, and their results."""
 
 import dataclasses
 import enum
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class WorkloadKind(enum.StrEnum):
-    """The four things a trial can be asked."""
+    """Kinds of workloads."""
 
     TRAIN = "TRAIN"
     """Train on some batches and report the metrics."""
@@ -49,7 +49,7 @@ class Workload:
 
 
 class ExitedReason(enum.StrEnum):
-    """Why a trial asks to end, or ended, before it was told to."""
+    """Reasons of a trial to end before it was told to."""
 
     ERRORED = "errored"
     ERRORED_AT_START = "errored_at_start"
@@ -62,7 +62,7 @@ class ExitedReason(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True)
 class WorkloadResult:
-    """What a process answers when a workload is done."""
+    """Result of a workload."""
 
     workload: Workload
     """What was asked."""

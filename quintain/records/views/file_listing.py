@@ -1,4 +1,4 @@
-"""What a master says of files that processes on other machines fetch from it."""
+"""Listings of a master's files, for processes on other machines that fetch them."""
 
 import dataclasses
 import pathlib
@@ -14,7 +14,7 @@ _MARK_END: Final = ".mark"
 
 @dataclasses.dataclass(frozen=True)
 class Places:
-    """Where the master's directories are, for processes that may see them, too."""
+    """Paths of the master's directories, for processes that may see them, too."""
 
     home: str
     """The home directory."""
@@ -100,3 +100,31 @@ def check_path(name: str) -> str:
             f"{_MOST_CHARACTERS} characters."
         )
     return name
+
+
+def make_target(directory: pathlib.Path, name: str) -> pathlib.Path:
+    """Returns the path of a file to write below a directory, and makes the directories to it.
+
+    Args:
+        directory: What the user named.
+        name: Path relative to it, as somebody else gave it.
+
+    Raises:
+        DataError: If the path leads out of the directory, by itself or by a link that is there.
+
+    Example:
+        >>> make_target(pathlib.Path("out"), "../.bashrc")
+        Traceback (most recent call last):
+        ...
+        quintain.errors.DataError: file '../.bashrc': leads out of out; nothing is written there.
+    """
+    relative = pathlib.PurePosixPath(name)
+    target = directory / relative
+    is_below = bool(relative.parts) and not relative.is_absolute() and ".." not in relative.parts
+    # Links that are there may lead anywhere, and making directories follows them.
+    if not is_below or not target.resolve().is_relative_to(directory.resolve()):
+        raise errors.DataError(
+            f"file {name!r}: leads out of {directory}; nothing is written there."
+        )
+    target.parent.mkdir(parents=True, exist_ok=True)
+    return target

@@ -1,4 +1,4 @@
-"""What who follows an experiment is told each time: of its trials what has changed only."""
+"""Incremental updates for an experiment follower."""
 
 import dataclasses
 
@@ -8,7 +8,7 @@ from quintain.records.views import master_status
 
 @dataclasses.dataclass(frozen=True)
 class Following:
-    """An experiment, and what has changed of its trials since a moment."""
+    """Update: an experiment, and the trials that have changed since a moment."""
 
     cursor: str
     """The moment that this is of, to be named the next time."""

@@ -1,11 +1,11 @@
-"""How much each hyperparameter decides about a metric."""
+"""Importance of hyperparameters for a metric."""
 
 import dataclasses
 import enum
 
 
 class Evaluator(enum.StrEnum):
-    """How importance is measured."""
+    """Evaluators of importance."""
 
     AUTO = "auto"
     """fANOVA if scikit-learn is there and the trials are not too many, else PED-ANOVA."""
@@ -22,7 +22,7 @@ class Evaluator(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True)
 class Importances:
-    """How much each hyperparameter decides."""
+    """Importance of each hyperparameter."""
 
     evaluator: Evaluator
     """How it was measured."""

@@ -1,4 +1,4 @@
-"""What a running master knows beyond its store."""
+"""Status of a running master: slots, experiments, addresses."""
 
 import dataclasses
 
@@ -33,7 +33,7 @@ class SlotStatus:
 
 @dataclasses.dataclass(frozen=True)
 class ExperimentStatus:
-    """How far an experiment that has not ended is."""
+    """Progress of an experiment that has not ended."""
 
     experiment_id: int
     """The experiment."""
@@ -62,7 +62,7 @@ class ExperimentStatus:
 
 @dataclasses.dataclass(frozen=True)
 class MasterStatus:
-    """What runs where."""
+    """Status of all slots and experiments."""
 
     slots: tuple[SlotStatus, ...] = ()
     """All slots, by number."""
@@ -79,7 +79,7 @@ class MasterStatus:
 
 @dataclasses.dataclass(frozen=True)
 class ExperimentSummary:
-    """How far an experiment that has not ended is, without the names of its trials."""
+    """Progress of an experiment that has not ended, without the names of its trials."""
 
     experiment_id: int
     """The experiment."""
@@ -140,7 +140,7 @@ class MasterSummary:
 
 @dataclasses.dataclass(frozen=True)
 class MasterInfo:
-    """Which master answers."""
+    """Identity and version of a master."""
 
     version: str
     """Version of the package it runs."""

@@ -1,4 +1,4 @@
-"""Which values of a searched metric are better."""
+"""Order of trials by a searched metric."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence

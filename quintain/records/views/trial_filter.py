@@ -1,6 +1,6 @@
-"""Expressions that choose trials, such as `accuracy > 0.9 and optimizer in (adam, lamb)`.
+"""Filter expressions over trials, such as `accuracy > 0.9 and optimizer in (adam, lamb)`.
 
-Grammar, the same as in the page's `filter.js`; `tests/page/filter_vectors.json` holds both to it:
+Grammar, which `tests/records/views/filter_vectors.json` has examples of:
 
     either:      both (("or" | "||") both)*
     both:        single (("and" | "&&") single)*
@@ -76,7 +76,7 @@ _NUMBERS: Final = {
 
 
 class Filter(abc.ABC):
-    """What an expression asks of trials."""
+    """Parsed filter expression."""
 
     @abc.abstractmethod
     def test(self, columns: Columns, num_rows: int) -> list[bool]:

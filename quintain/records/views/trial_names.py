@@ -1,4 +1,4 @@
-"""What users call the values of trials in expressions, orders and lists of columns.
+"""Names of trials' values in expressions, orders and lists of columns.
 
 Every value has one full name:
     - columns: `id`, `state`, `total_batches`, ...;

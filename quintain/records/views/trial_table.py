@@ -1,4 +1,4 @@
-"""All trials of an experiment as columns, from which rows are chosen, ordered and written."""
+"""Table of all trials of an experiment: selection, order and export of its rows."""
 
 import dataclasses
 import io
@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 @dataclasses.dataclass(frozen=True)
 class Selection:
-    """Which trials of an experiment are wanted."""
+    """Selection of an experiment's trials: expression, order and range."""
 
     where: str = ""
     """An expression that chooses them; see `trial_filter`. Empty for all."""

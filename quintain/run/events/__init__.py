@@ -1,1 +1,1 @@
-"""What interrupts, ends or watches a training between its loops."""
+"""Events of a training between its loops: recovery, early stopping, preemption, profiles."""

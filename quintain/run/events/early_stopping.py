@@ -1,4 +1,4 @@
-"""Ending a training when its evaluations have got no better for a while."""
+"""Early stopping of a training whose evaluations get no better."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -27,7 +27,6 @@ class EarlyStopping:
     """
 
     def __init__(self, config: cfg.EarlyStoppingConfig) -> None:
-        """Stores what to watch and how long to wait."""
         self._config = config
 
     @property

@@ -1,4 +1,4 @@
-"""Sends the metrics of a training to the loggers that its config names."""
+"""Sending of a training's metrics to the loggers that its config names."""
 
 import contextlib
 import functools

@@ -1,4 +1,4 @@
-"""Ending a run in order when its cluster announces that a machine will be taken away.
+"""Preemption notices: an orderly end before the cluster takes a machine away.
 
 A process that is to end gets SIGTERM, which `orbit.Interruption` handles. Google Compute Engine
 announces maintenance of a machine sooner, in the machine's metadata. Here that notice becomes a
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 @contextlib.contextmanager
-def watch_notices(
+def notices_watched(
     strategy: tf.distribute.Strategy,
     interruption: orbit.Interruption | None,
     *,

@@ -1,4 +1,4 @@
-"""What an action is that has something to do before a training's first loop."""
+"""Train action with a preparation before the first loop."""
 
 import abc
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class PreparedAction(abc.ABC):
-    """A train action that has something to do before the first loop of every start of a run."""
+    """Train action that has something to do before the first loop of every start of a run."""
 
     @abc.abstractmethod
     def begin(self) -> None:

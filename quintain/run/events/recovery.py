@@ -1,4 +1,4 @@
-"""Noticing that a loss blew up, saying why, and going back to a good checkpoint."""
+"""Loss recovery: detects a loss that blew up, and goes back to a good checkpoint."""
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -103,7 +103,6 @@ class RecoveryAction:
     """
 
     def __init__(self, checkpoint_manager: tf.train.CheckpointManager) -> None:
-        """Stores the checkpoint manager, one of this package or of TensorFlow."""
         self.checkpoint_manager = checkpoint_manager
 
     def __call__(self, output: Mapping[str, Any]) -> None:

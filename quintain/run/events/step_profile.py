@@ -1,4 +1,4 @@
-"""Profiling some steps of a run, for TensorBoard."""
+"""Profiler of some steps of a run, for TensorBoard."""
 
 import dataclasses
 import logging

@@ -137,8 +137,8 @@ def fit(
     parts = keras_task.Parts(model, train, validation, given)
     environment = run_environment.Environment()
     with contextlib.ExitStack() as stack:
-        stack.enter_context(keras_task.giving(parts))
-        told = reporter or stack.enter_context(live_progress.showing(shown_metrics.LOSSES))
+        stack.enter_context(keras_task.program_objects(parts))
+        told = reporter or stack.enter_context(live_progress.default_reporter(shown_metrics.LOSSES))
 
         def remember() -> None:
             environment.record(model_dir, {})

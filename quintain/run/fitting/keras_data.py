@@ -1,4 +1,4 @@
-"""Data that programs give to `fit`, as datasets of batches."""
+"""Data of `fit`, converted to datasets of batches."""
 
 import itertools
 import json

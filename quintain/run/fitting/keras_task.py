@@ -1,4 +1,4 @@
-"""A compiled Keras model and its data as a task, so that everything a task has is theirs."""
+"""Task of a compiled Keras model and its data."""
 
 import contextlib
 import contextvars
@@ -75,13 +75,13 @@ class KerasModelConfig(cfg.TaskConfig):
 
 @exp_factory.register_config_factory(EXPERIMENT)
 def fit_experiment() -> cfg.ExperimentConfig:
-    """What `quintain.fit` trains; it is begun in Python."""
+    """Keras model of `quintain.fit`, which Python begins."""
     return cfg.ExperimentConfig(task=KerasModelConfig())
 
 
 @dataclasses.dataclass(frozen=True)
 class Parts:
-    """What a program has given."""
+    """Objects that a program has given."""
 
     model: keras.Model | Callable[[], keras.Model]
     train: keras_data.Data
@@ -94,7 +94,7 @@ _given: contextvars.ContextVar[Parts | None] = contextvars.ContextVar("given", d
 
 
 @contextlib.contextmanager
-def giving(parts: Parts) -> Iterator[None]:
+def program_objects(parts: Parts) -> Iterator[None]:
     """Lets the tasks that are built inside use the objects of a program."""
     token = _given.set(parts)
     try:

@@ -1,4 +1,4 @@
-"""What changed in the store between two moments, as the page is told."""
+"""Changes of the store between two moments, for the page."""
 
 import json
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""What those are told who follow an experiment from a terminal."""
+"""Incremental updates for an experiment follower."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""What lists show of experiments: the records without what is large."""
+"""Summaries of experiments for lists: records without their large fields."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final

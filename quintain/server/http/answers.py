@@ -1,4 +1,4 @@
-"""What addresses answer that are no records, for the description of the interface (OpenAPI).
+"""OpenAPI schemas of answers that are no records.
 
 Numbers that are not finite are the texts `NaN`, `Infinity` and `-Infinity`.
 """
@@ -14,7 +14,7 @@ Id = int
 
 
 class ErrorText(TypedDict):
-    """What went wrong."""
+    """Error message and kind."""
 
     kind: str
     """Name of the class of the error."""
@@ -55,7 +55,7 @@ class Points(TypedDict):
 
 
 class SearcherSummary(TypedDict, total=False):
-    """What lists show of a search method."""
+    """Search method, in lists."""
 
     name: str
     metric: str
@@ -64,7 +64,7 @@ class SearcherSummary(TypedDict, total=False):
 
 
 class ConfigSummary(TypedDict, total=False):
-    """What lists show of a config."""
+    """Config, in lists."""
 
     name: str
     searcher: SearcherSummary
@@ -73,7 +73,7 @@ class ConfigSummary(TypedDict, total=False):
 
 
 class Summary(TypedDict):
-    """What lists show of an experiment."""
+    """Experiment, in lists."""
 
     id: int
     state: states.ExperimentState
@@ -115,7 +115,7 @@ class Bracket(TypedDict):
 
 
 class Search(TypedDict):
-    """What a search method knows."""
+    """State of a search method."""
 
     kind: str
     brackets: list[Bracket]
@@ -123,7 +123,7 @@ class Search(TypedDict):
 
 
 class Check(TypedDict):
-    """What an experiment would be."""
+    """Result of a dry run of an experiment."""
 
     name: str
     searcher: str

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from quintain import errors
-from quintain.files import durable_files
+from quintain.files import atomic_write
 from quintain.web import tls_connections
 
 logger = logging.getLogger(__name__)
@@ -156,7 +156,7 @@ def load_own(directory: pathlib.Path, hosts: Sequence[str]) -> Certificate:
             path,
             reason,
         )
-    durable_files.replace(path, _make(hosts), mode=0o600)
+    atomic_write.write_atomically(path, _make(hosts), mode=0o600)
     return load(str(path), "")
 
 

@@ -1,4 +1,4 @@
-"""Where a master listens, and as whom it shows itself there."""
+"""Listening address and TLS identity of a master."""
 
 import contextlib
 import dataclasses
@@ -15,7 +15,7 @@ from quintain.server.http import certificates, http_server
 
 @dataclasses.dataclass(frozen=True)
 class Network:
-    """How a master is reached over TCP: by this machine only, unless something else is said."""
+    """TCP settings of a master: loopback only by default."""
 
     host: str = http_server.HOST
     """Address of this machine on which it listens; 0.0.0.0 for all."""
@@ -35,7 +35,7 @@ class Network:
 
 @dataclasses.dataclass(frozen=True)
 class Listener:
-    """Where a master listens now."""
+    """Bound socket of a master."""
 
     socket: socket.socket
     """The socket."""

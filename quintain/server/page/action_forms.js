@@ -51,7 +51,7 @@ export function SettingsForm({ experiment, onClose }) {
     <div class="field-row">${field("weight", "Share of the slots", { type: "number", min: 0, step: "any", placeholder: "1" })}
       ${"max_trials" in searcher && field("max_trials", "Trials; more make the search longer", { type: "number", min: 1 })}</div>
     ${error && html`<${Problem} error=${error} />`}
-    <footer><${Button} onClick=${onClose}>Leave it<//><${Button} kind="main" type="submit" disabled=${isBusy}>Save<//></footer></form><//>`;
+    <footer><${Button} onClick=${onClose}>Cancel<//><${Button} kind="main" type="submit" disabled=${isBusy}>Save<//></footer></form><//>`;
 }
 
 /** @param {{trial: any, onClose: () => void}} props */
@@ -65,7 +65,7 @@ export function NoteForm({ trial, onClose }) {
     <label class="field"><span>Your words for it; the table has them as a column, and filters find them</span>
       <textarea rows="4" value=${note} onInput=${(/** @type {any} */ event) => setNote(event.target.value)}></textarea></label>
     ${error && html`<${Problem} error=${error} />`}
-    <footer><${Button} onClick=${onClose}>Leave it<//><${Button} kind="main" type="submit" disabled=${isBusy}>Save<//></footer></form><//>`;
+    <footer><${Button} onClick=${onClose}>Cancel<//><${Button} kind="main" type="submit" disabled=${isBusy}>Save<//></footer></form><//>`;
 }
 
 /** The config of an experiment to change, checked while one types. @param {{experimentId: number, onClose: () => void}} props */
@@ -90,7 +90,7 @@ export function ForkForm({ experimentId, onClose }) {
         onInput=${(/** @type {any} */ event) => setText(event.target.value)} onKeyDown=${onKey}></textarea>
       <${CheckResult} check=${check} />
       ${error && html`<${Problem} error=${error} />`}
-      <footer><${Button} onClick=${onClose}>Leave it<//><${Button} kind="main" type="submit" disabled=${isBusy || Boolean(check.error)}>Create<//></footer></form>`}<//>`;
+      <footer><${Button} onClick=${onClose}>Cancel<//><${Button} kind="main" type="submit" disabled=${isBusy || Boolean(check.error)}>Create<//></footer></form>`}<//>`;
 }
 
 /** @typedef {{isChecking: boolean, result: any, error: any}} Check */
@@ -147,7 +147,7 @@ export function ContinueForm({ experiment, trial, onClose }) {
       <textarea class="mono" rows="3" spellcheck="false" placeholder=${trial ? "name=longer" : "searcher.max_trials=64"} value=${overrides}
         onInput=${(/** @type {any} */ event) => setOverrides(event.target.value)}></textarea></label>
     ${error && html`<${Problem} error=${error} />`}
-    <footer><${Button} onClick=${onClose}>Leave it<//><${Button} kind="main" type="submit" disabled=${isBusy}>Continue<//></footer></form><//>`;
+    <footer><${Button} onClick=${onClose}>Cancel<//><${Button} kind="main" type="submit" disabled=${isBusy}>Continue<//></footer></form><//>`;
 }
 
 /** Sends a form once; what went wrong stays in it. @param {() => Promise<void>} send */

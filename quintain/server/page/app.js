@@ -52,7 +52,7 @@ function App() {
       <span class="space"></span>
       <${Slots} status=${status} />
       <${Connection} />
-      <button type="button" class="button quiet wide-only" aria-label="Dark or light" title="Dark or light (t)"
+      <button type="button" class="button quiet wide-only" aria-label="Toggle theme" title="Toggle theme (t)"
         onClick=${toggleTheme}>◐</button>
       <${More} />
     </header>
@@ -62,7 +62,7 @@ function App() {
     <main id="main" tabindex="-1">
       ${Object.hasOwn(VIEWS, view)
         ? html`<${LazyView} key=${view} ...${VIEWS[view]} props=${{ ...props, route, status }} />`
-        : html`<${Empty} title="There is no such page"><p>Go to the <a href="#/experiments">experiments</a>.</p><//>`}
+        : html`<${Empty} title="Page not found"><p>Go to the <a href="#/experiments">experiments</a>.</p><//>`}
     </main>
     <${Toasts} />`;
 }
@@ -83,8 +83,8 @@ function More() {
   const signOut = () => post("/master/sign-out").then(() => location.replace("./"), (error) => toast(error.message, "bad"));
   return html`<${Menu} label="⋯" title="More" kind="quiet bare" align="right">${(/** @type {() => void} */ close) => html`
       <button type="button" class="menu-item" onClick=${() => (close(), showKeys(true))}>Keys <kbd>?</kbd></button>
-      <button type="button" class="menu-item" onClick=${toggleTheme}>Dark or light <kbd>t</kbd></button>
-      <button type="button" class="menu-item" onClick=${() => (close(), signOut())}>Sign out of this browser</button>`}<//>
+      <button type="button" class="menu-item" onClick=${toggleTheme}>Toggle theme <kbd>t</kbd></button>
+      <button type="button" class="menu-item" onClick=${() => (close(), signOut())}>Sign out</button>`}<//>
     ${areKeysShown && html`<${KeyHelp} onClose=${() => showKeys(false)} />`}`;
 }
 

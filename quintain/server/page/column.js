@@ -17,8 +17,6 @@ export class ColumnArray {
     this.numbers = new Float64Array(this.isNumeric ? values.length : 0);
     /** @type {string[]} */
     this.texts = [];
-    /** @type {unknown[]} What the texts are of: truth values, lists, numbers among texts. */
-    this.givens = [];
     /** @type {Set<number>} Rows without a value, which a NaN is not told from otherwise. */
     this.missing = new Set();
     for (let row = 0; row < values.length; row += 1) this.set(row, values[row]);
@@ -32,7 +30,6 @@ export class ColumnArray {
     if (this.isNumeric && !isMissing && !isNumber(value)) this.#becomeText();
     this.length = Math.max(this.length, row + 1);
     if (!this.isNumeric) {
-      this.givens[row] = value ?? null;
       this.texts[row] = isMissing ? "" : text(value);
       return;
     }
@@ -51,14 +48,8 @@ export class ColumnArray {
     return this.isNumeric ? this.numbers[row] : this.texts[row];
   }
 
-  /** One value as it was given. @param {number} row @returns {unknown} */
-  given(row) {
-    return this.isNumeric ? this.value(row) : this.givens[row] ?? null;
-  }
-
   #becomeText() {
-    this.givens = Array.from(this.numbers.subarray(0, this.length), (value, row) => (this.missing.has(row) ? null : value));
-    this.texts = this.givens.map(text);
+    this.texts = Array.from(this.numbers.subarray(0, this.length), (value, row) => (this.missing.has(row) ? "" : text(value)));
     this.isNumeric = false;
     this.kind = "text";
   }

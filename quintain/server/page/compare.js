@@ -1,5 +1,5 @@
 // @ts-check
-/** Trials side by side: only the settings that differ, metrics and curves; seeds together. */
+/** Trials side by side: only the settings that differ, metrics and curves; group seeds. */
 import { Chart } from "./chart.js";
 import { nameCurve, useCurves, useSame, useVersion } from "./chart_data.js";
 import { Check, Swatch } from "./chart_parts.js";
@@ -44,17 +44,17 @@ export function CompareView({ data, selection, setSelection, route }) {
   const others = html`<a href=${formatPlace("/compare", { ids: data.id })}>Compare this experiment with others</a>`;
   if (!rows.length) {
     const best = sortByMetric(/** @type {Float64Array} */ (data.get("best_metric")), Array.from({ length: data.numRows }, (_, row) => row), data.isSmallerBetter(data.searchedMetric));
-    return html`<${Empty} title="No trials are selected">
-      <p>Select some in the table, or by a click on a curve, a line or a point.</p>
+    return html`<${Empty} title="No trials selected">
+      <p>Select trials in the table, or click a curve, a line or a point.</p>
       ${data.numRows > 0 && html`<p><${Button} kind="main" onClick=${() => setSelection(new Set(best.slice(0, NUM_BEST).map((row) => data.ids[row])))}>
         Compare the best ${Math.min(NUM_BEST, data.numRows)}<//></p>`}
       <p>${others}</p><//>`;
   }
   return html`<section class="compare">
     <div class="chart-controls">
-      ${isSeeded && html`<${Check} label="seeds together" title="Trials of equal hyperparameters as their mean and standard deviation" checked=${isGrouped}
+      ${isSeeded && html`<${Check} label="group seeds" title="Groups trials of equal hyperparameters: mean and standard deviation" checked=${isGrouped}
         onChange=${(/** @type {boolean} */ on) => route.setQuery({ cm: on ? null : 0 })} />`}
-      <${Check} label="only what differs" checked=${route.query.all !== "1"} onChange=${(/** @type {boolean} */ on) => route.setQuery({ all: on ? null : 1 })} />
+      <${Check} label="only differences" checked=${route.query.all !== "1"} onChange=${(/** @type {boolean} */ on) => route.setQuery({ all: on ? null : 1 })} />
       <span class="space"></span>${others}
     </div>
     <${ComparisonTable} ...${{ data, version, groups, looks, rows, selection, setSelection }} hasAll=${route.query.all === "1"} />

@@ -32,7 +32,7 @@ export function CompareExperimentsView({ route }) {
         ${others.map((one) => html`<option key=${one.id} value=${one.id}>#${one.id} ${brief(nameOf(one))}</option>`)}</select></label>`}
     </div>
     ${error && html`<${Problem} error=${error} />`}
-    ${!ids.length && html`<${Empty} title="No experiments are chosen"><p>${all.length ? "Add two or more above." : "There are none yet."}</p><//>`}
+    ${!ids.length && html`<${Empty} title="No experiments selected"><p>${all.length ? "Add two or more above." : "There are none yet."}</p><//>`}
     ${ids.length > 0 && !loaded.length && !error && html`<${Loading} text="Loading the experiments" />`}
     ${loaded.length > 0 && html`<${Comparison} loaded=${loaded} version=${version} onRemove=${(/** @type {number} */ id) => setIds(ids.filter((each) => each !== id))} />`}
   </section>`;

@@ -59,7 +59,7 @@ export function CodeView({ experimentId, file, onChoose }) {
   if (error?.status === 404) return html`<${Empty} title="No code of its own"><p>${error.message}</p><//>`;
   if (error) return html`<${Problem} error=${error} />`;
   if (!names) return html`<${Loading} />`;
-  if (!names.length) return html`<${Empty} title="No code of its own"><p>Its entrypoint is an experiment that Quintain brings along.</p><//>`;
+  if (!names.length) return html`<${Empty} title="No code of its own"><p>Its entrypoint is an experiment of Quintain itself.</p><//>`;
   const chosen = file && names.includes(file) ? file : names.find((name) => name.endsWith(".py")) ?? names[0];
   return html`<div class="code">
     <nav class="code-files" aria-label="Files">${names.map((name) => html`

@@ -38,7 +38,7 @@ export function CurveControls({ data, settings, route, numSelected = 0, isCompar
       <output class="short-output">${settings.smoothing || "off"}</output></label>
     <${Check} label="log x" checked=${settings.xLog} onChange=${(/** @type {boolean} */ on) => set({ xlog: on ? 1 : null, range: null })} />
     <${Check} label="log y" checked=${settings.yLog} onChange=${(/** @type {boolean} */ on) => set({ ylog: on ? 1 : null, range: null })} />
-    <${Check} label="without outliers" title="The axis leaves out what is farther from the middle half of all values than three times its width" checked=${settings.hidesOutliers}
+    <${Check} label="hide outliers" title="Hides values more than three interquartile ranges outside the middle half" checked=${settings.hidesOutliers}
       onChange=${(/** @type {boolean} */ on) => set({ outliers: on ? "hide" : null, range: null })} />
     ${!isCompared && settings.range && html`<${Button} kind="quiet" onClick=${() => set({ range: null })}>Reset zoom<//>`}
   </div>`;

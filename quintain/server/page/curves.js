@@ -62,7 +62,7 @@ export function CurvesView({ data, visible, selection, setSelection, route }) {
     ${zoomError && html`<p class="chart-note">These are not all points: ${zoomError.message}</p>`}
     ${tint === "metric" && rows.length > 1 && html`<${ShadeLegend} ...${shades} />`}
     ${!rows.length && html`<${Empty} title=${settings.show === "selected" ? "No trial is selected" : "No trial passes the filter"}>
-      <p>${settings.show === "selected" ? "Select some in the table, or by a click on a curve." : "Widen the filter, or show all trials."}</p><//>`}
+      <p>${settings.show === "selected" ? "Select trials in the table, or click a curve." : "Widen the filter, or show all trials."}</p><//>`}
     ${rows.length > 0 && (kept.current.every(({ series }) => !series.length) && isLoading
       ? html`<${Loading} text="Loading the curves" />`
       : kept.current.map((chart) => html`<${MetricChart} key=${chart.chart} ...${chart} ...${{ data, settings, xLog, xExtent, pick, route }}

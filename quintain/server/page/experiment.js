@@ -1,13 +1,12 @@
 // @ts-check
 // One experiment: its head, and its tabs, which all see the same trials, filter and selection.
-import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
+import { html, useEffect, useMemo, useState } from "./vendor/preact.js";
 import { get, getBuffer } from "./api.js";
 import { subscribe, watchConnection } from "./events.js";
 import { LazyView } from "./lazy.js";
 import { applyBrush, readBrush, writeBrush } from "./brush.js";
 import { ExperimentData } from "./experiment_data.js";
 import { Labels, nameOf } from "./experiments.js";
-import { parseFilter } from "./filter.js";
 import { FilterBar } from "./filter_bar.js";
 import * as format from "./format.js";
 import { useKeys } from "./keys.js";
@@ -16,6 +15,7 @@ import { findBestRow } from "./rank.js";
 import { formatIds, formatPlace, parseIds } from "./route.js";
 import { filterRows } from "./rows.js";
 import { countTrials } from "./status.js";
+import { ALL, TrialFilter } from "./trial_filter.js";
 import { TableTools, TrialsTab } from "./trials_tab.js";
 import { Badge, Empty, Loading, Problem, Progress, Tabs } from "./widgets.js";
 
@@ -44,10 +44,9 @@ export function ExperimentView({ experimentId, route, status }) {
   // A link may name trials that another experiment has, or had.
   const selection = useMemo(() => new Set(parseIds(query.sel).filter((id) => data.rowOf(id) >= 0)), [data, query.sel, data.numRows]);
   const brush = useMemo(() => readBrush(query.brush ?? ""), [query.brush]);
-  const lastGood = useRef(() => true);
-  const filter = useMemo(() => readFilter(data, query.where ?? "", lastGood), [data, query.where, data.columns.length]);
+  const filter = useFilter(experimentId, query.where ?? "", version);
   const states = useMemo(() => new Set((query.state ?? "").split(",").filter(Boolean)), [query.state]);
-  const filtered = useMemo(() => filterRows(data, states, filter.test), [data, version, states, filter]);
+  const filtered = useMemo(() => filterRows(data, states, filter.ids), [data, version, states, filter.ids]);
   const numTrials = useMemo(() => data.numRows, [data, version]);
   const visible = useMemo(() => applyBrush(data, filtered, brush), [data, version, filtered, brush]);
   const tab = TABS[query.tab] ? query.tab : "trials";
@@ -176,15 +175,15 @@ function useExperimentData(id) {
   return { data, version, error, load: data.reload };
 }
 
-/** A mistake leaves what was chosen before: half an expression that is being typed does not make the table jump.
- * @param {ExperimentData} data @param {string} where @param {{current: import("./filter.js").Filter}} lastGood */
-function readFilter(data, where, lastGood) {
-  try {
-    lastGood.current = parseFilter(where, data.arrays.keys());
-    return { test: lastGood.current, problem: "" };
-  } catch (error) {
-    return { test: lastGood.current, problem: data.experiment ? /** @type {Error} */ (error).message : "" };
-  }
+/** Follows which trials an expression chooses, as the master says.
+ * @param {number} id @param {string} where @param {number} version of what the page knows of the trials */
+function useFilter(id, where, version) {
+  const [found, setFound] = useState(ALL);
+  const filter = useMemo(() => new TrialFilter((where, signal) => get(`/experiments/${id}/trials`, { where, fields: "id" }, { signal }), setFound), [id]);
+  useEffect(() => () => filter.close(), [filter]);
+  useEffect(() => filter.choose(where), [filter, where]);
+  useEffect(() => filter.refresh(), [filter, version]);
+  return found;
 }
 
 /** The trial with the best value of the searched metric. @param {ExperimentData} data */

@@ -118,11 +118,6 @@ export class ExperimentData {
     return this.arrays.get(key)?.value(row) ?? null;
   }
 
-  /** One value as it was given: also truth values and lists. @param {string} key @param {number} row */
-  given(key, row) {
-    return this.arrays.get(key)?.given(row) ?? null;
-  }
-
   /** @param {number} trialId @returns {number} row of a trial, or -1 */
   rowOf(trialId) {
     return this.rows.get(trialId) ?? -1;
@@ -298,6 +293,11 @@ export class ExperimentData {
     better(part("max"), false);
     better(part("best"), this.isSmallerBetter(name));
   }
+}
+
+/** Returns the shortest usual form of a column's name. @param {string} key */
+export function shortenName(key) {
+  return key.replace(/^hparams\./, "").replace(/^validation\//, "").replace(/\.best$/, "");
 }
 
 /** Seconds from start to end; null while it goes on. @param {number | null | undefined} start @param {number | null | undefined} end */

@@ -52,14 +52,14 @@ export function ExperimentsView({ route, status }) {
           <tbody>${shown.slice(0, numShown).map((one, at) => html`<${Line} key=${one.id} experiment=${one}
             eta=${etas.get(one.id)} isActive=${at === active} isSelected=${selection.has(one.id)} toggle=${toggle} />`)}</tbody>
         </table></div>`
-      : html`<${Empty} title="Nothing fits"><p>${route.query.find
+      : html`<${Empty} title="No matches"><p>${route.query.find
         ? `No experiment has “${route.query.find}” in its name, labels or search.`
         : "All experiments are archived."}</p><//>`}
     ${shown.length > numShown && html`<p class="more"><${Button} onClick=${() => setNumShown(numShown + 10 * PAGE)}>
       Show more of ${format.number(shown.length)} experiments<//></p>`}
     ${selection.size > 0 && html`<span class="selected-bar"><b>${selection.size}</b> selected
       <a href=${formatPlace("/compare", { ids: formatIds(selection) })}>compare</a>
-      <${Button} kind="quiet" label="Let go of the selection" onClick=${() => route.setQuery({ sel: null })}>✕<//></span>`}`;
+      <${Button} kind="quiet" label="Clear selection" onClick=${() => route.setQuery({ sel: null })}>✕<//></span>`}`;
 }
 
 /** @param {{labels: string[] | undefined}} props */

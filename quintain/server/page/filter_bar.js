@@ -2,7 +2,7 @@
 // Chooses which trials all views show: by state, by an expression, by brushes; and says what is selected.
 import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
 import { describeRange } from "./brush.js";
-import { shortenName } from "./filter.js";
+import { shortenName } from "./experiment_data.js";
 import * as format from "./format.js";
 import { useKeys } from "./keys.js";
 import { Button, Menu } from "./widgets.js";
@@ -76,7 +76,7 @@ function Selected({ selection, setSelection, route }) {
   return html`<span class="selected-bar"><b>${format.number(selection.size)}</b> selected
     <a href="#" onClick=${goTo({ tab: "curves", show: "selected" })}>curves</a>
     <a href="#" onClick=${goTo({ tab: "compare" })}>compare</a>
-    <${Button} kind="quiet" label="Let go of the selection" onClick=${() => setSelection([])}>✕<//></span>`;
+    <${Button} kind="quiet" label="Clear selection" onClick=${() => setSelection([])}>✕<//></span>`;
 }
 
 /** @param {{data: any}} props */

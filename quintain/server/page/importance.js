@@ -38,7 +38,7 @@ export function ImportanceView({ data, route }) {
     return () => control.abort();
   }, [data, metric, evaluator, size, attempt]);
 
-  if (!metric) return html`<${Empty} title="No metrics yet"><p>Importance is found from the results of trials.</p><//>`;
+  if (!metric) return html`<${Empty} title="No metrics yet"><p>Importance is estimated from the results of trials.</p><//>`;
   return html`<section class="importance">
     <div class="chart-controls">
       <${Choice} label="Metric" value=${metric} options=${metrics.map((name) => [name, name])} onChange=${(/** @type {string} */ name) => setQuery({ im: name })} />
@@ -48,7 +48,7 @@ export function ImportanceView({ data, route }) {
     </div>
     ${error && html`<${Problem} error=${error} retry=${() => setAttempt(attempt + 1)} />`}
     ${!answer && !error && html`<${Loading} text="Computing" />`}
-    ${answer?.problem && !error && html`<${Empty} title="Importance can't be told yet"><p>${answer.problem}</p><//>`}
+    ${answer?.problem && !error && html`<${Empty} title="Importance is not available yet"><p>${answer.problem}</p><//>`}
     ${answer?.importances?.length > 0 && !answer.problem && !error && html`<${Bars} answer=${answer} metric=${metric} isBusy=${isBusy} route=${route} />`}
   </section>`;
 }
@@ -60,7 +60,7 @@ function Bars({ answer, metric, isBusy, route }) {
     <caption>Part of what ${metric} differs by that each hyperparameter explains; together 1.</caption>
     <thead class="visually-hidden"><tr><th scope="col">hyperparameter</th><th scope="col">importance</th></tr></thead>
     <tbody>${answer.importances.map((/** @type {[string, number]} */ [path, value]) => html`<tr key=${path}>
-      <th scope="row"><a href="#" title="Show it against the metric" onClick=${(/** @type {Event} */ event) => {
+      <th scope="row"><a href="#" title="Plot against the metric" onClick=${(/** @type {Event} */ event) => {
         event.preventDefault();
         route.setQuery({ tab: "scatter", sx: `hparams.${path}`, sy: `${metric}.best` }, { push: true });
       }}>${path}</a></th>

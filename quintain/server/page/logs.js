@@ -49,7 +49,7 @@ function Search({ value, onSearch }) {
     clearTimeout(timer.current);
     timer.current = setTimeout(() => onSearch(event.target.value), TYPING_MS);
   };
-  return html`<input type="search" class="logs-search" aria-label="Search the lines" placeholder="lines that contain …" value=${text} onInput=${type} />`;
+  return html`<input type="search" class="logs-search" aria-label="Find in lines" placeholder="Find in lines" value=${text} onInput=${type} />`;
 }
 
 /** What is shown of the lines, and how far it goes.
@@ -133,7 +133,7 @@ function Lines({ path, filter, stream, trialId, hasTimes, wraps }) {
         hasTimes=${hasTimes} hasTrials=${!trialId} />`)}
     </div></div>
     <div class="logs-foot row"><span class="muted">${shown.lines.length.toLocaleString("en")} lines</span>
-      ${isPinned ? html`<span class="muted">following the end</span>` : html`<${Button} onClick=${toEnd}>To the end${numNew ? `, ${numNew} new` : ""} ↓<//>`}
+      ${isPinned ? html`<span class="muted">following</span>` : html`<${Button} onClick=${toEnd}>To the end${numNew ? `, ${numNew} new` : ""} ↓<//>`}
       ${error && html`<span class="bad" role="alert">${error.message}</span>`}</div>
   </div>`;
 }
@@ -141,8 +141,8 @@ function Lines({ path, filter, stream, trialId, hasTimes, wraps }) {
 /** @param {{filter: any}} props */
 function Nothing({ filter }) {
   return filter.contains || filter.level
-    ? html`<${Empty} title="No line fits"><p>Capitals count in a search. Take the search or the level away to see all lines.</p><//>`
-    : html`<${Empty} title="No lines yet"><p>What a trial prints, and what the master says about it, appears here while it comes.</p><//>`;
+    ? html`<${Empty} title="No matching lines"><p>The search is case-sensitive. Clear the search or the level to see all lines.</p><//>`
+    : html`<${Empty} title="No lines yet"><p>The output of trials and messages of the master appear here.</p><//>`;
 }
 
 /** Fetches lines, one request at a time. */

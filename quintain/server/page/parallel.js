@@ -41,7 +41,7 @@ export function ParallelView({ data, visible, brush, setBrush, selection, setSel
   const ordered = useMemo(() => orderRows(data, color, rows), [data, version, color, rows]);
   const brushed = useMemo(() => (Object.keys(brush).length ? applyBrush(data, ordered, brush) : null), [data, version, ordered, brush]);
 
-  if (!data.numRows) return html`<${Empty} title="No trials yet"><p>An axis for each hyperparameter appears with the first trial.</p><//>`;
+  if (!data.numRows) return html`<${Empty} title="No trials yet"><p>Axes appear with the first trial.</p><//>`;
   const setKeys = (/** @type {string[]} */ next) => route.setQuery({ axes: writeNames(next) });
   const pick = (/** @type {number} */ row) => {
     const next = new Set(selection);
@@ -54,7 +54,7 @@ export function ParallelView({ data, visible, brush, setBrush, selection, setSel
     <${ParallelControls} data=${data} keys=${keys} color=${color} setKeys=${setKeys} route=${route} />
     ${shading.lo < shading.hi && html`<${ShadeLegend} label=${data.column(color)?.label ?? color} lo=${shading.lo} hi=${shading.hi} shades=${shading.colors} />`}
     ${axes.length < 2
-      ? html`<${Empty} title="Too few axes"><p>There is one column only. Choose more axes above.</p><//>`
+      ? html`<${Empty} title="Too few axes"><p>Choose more axes above.</p><//>`
       : html`<${ParallelCanvas} ...${{ data, axes, rows: ordered, brushed, brush, setBrush, selection, shading, theme, edited, setEdited }}
           onMove=${(/** @type {string} */ key, /** @type {number} */ place) => setKeys(moveKey(keys, key, place))} onPick=${pick} />`}
     ${axis && html`<${RangeForm} key=${axis.key} axis=${axis} range=${brush[axis.key]} logs=${logs} route=${route}

@@ -3,16 +3,14 @@
 
 /** @typedef {import("./experiment_data.js").ExperimentData} ExperimentData */
 
-/** Returns the rows in the given states (all if none are given) that a filter chooses.
- * @param {ExperimentData} data @param {Set<string>} states @param {import("./filter.js").Filter} filter @returns {Int32Array} */
-export function filterRows(data, states, filter) {
+/** Returns the rows in the given states (all if none are given) of the given trials (all if null).
+ * @param {ExperimentData} data @param {Set<string>} states @param {Set<number> | null} ids @returns {Int32Array} */
+export function filterRows(data, states, ids) {
   const rows = new Int32Array(data.numRows);
   let length = 0;
-  let row = 0;
-  const read = (/** @type {string} */ key) => data.given(key, row);
-  const stateOf = data.get("state");
-  for (; row < data.numRows; row += 1) {
-    if ((!states.size || states.has(/** @type {string} */ (stateOf[row]))) && filter(read)) rows[length++] = row;
+  const [idOf, stateOf] = [data.ids, data.get("state")];
+  for (let row = 0; row < data.numRows; row += 1) {
+    if ((!states.size || states.has(/** @type {string} */ (stateOf[row]))) && (!ids || ids.has(idOf[row]))) rows[length++] = row;
   }
   return rows.subarray(0, length);
 }

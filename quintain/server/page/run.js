@@ -57,7 +57,7 @@ export function RunView({ name, route }) {
 /** @param {{error: any, retry: () => void}} props */
 function Missing({ error, retry }) {
   if (error.kind !== "NotFoundError") return html`<${Problem} error=${error} retry=${retry} />`;
-  return html`<${Empty} title="There is no such run"><p>Its directory was moved or deleted, or the folder is not one of <code>--runs</code> any more.</p>
+  return html`<${Empty} title="Run not found"><p>Its directory was moved or deleted, or the folder is not one of <code>--runs</code> any more.</p>
     <p><a href="#/runs">All runs</a></p><//>`;
 }
 
@@ -78,7 +78,7 @@ function Evaluations({ records, version }) {
     <thead><tr><th scope="col" class="number">Step</th>${names.map((name) => html`<th key=${name} scope="col" class="number">${name}</th>`)}</tr></thead>
     <tbody>${rows.map((index) => html`<tr key=${steps[index]}><th scope="row" class="number">${format.number(steps[index])}</th>${
       names.map((name) => html`<td key=${name} class="number">${format.number(metrics[name][index])}</td>`)}</tr>`)}</tbody></table></div>
-    ${steps.length > MOST_ROWS && html`<p class="muted">The newest ${MOST_ROWS} of ${steps.length}.</p>`}`;
+    ${steps.length > MOST_ROWS && html`<p class="muted">Newest ${MOST_ROWS} of ${steps.length}.</p>`}`;
 }
 
 /** @param {{checkpoints: any[]}} props */

@@ -23,7 +23,7 @@ export function RunCharts({ runs, version, route }) {
   const isThinned = runs.some((run) => run.records.isThinned);
   const shown = { runs, version, xName: x, yLog: log === "1", smoothing: Number(smooth) || 0 };
   const speed = charts.filter((chart) => chart.isAboutSpeed);
-  if (!charts.length) return html`<p class="muted">Nothing is on record yet: the first line comes after the first training loop.</p>`;
+  if (!charts.length) return html`<p class="muted">No metrics yet. The first ones appear after the first training loop.</p>`;
   return html`
     <div class="row run-settings">
       <label>across <select value=${x} onChange=${(/** @type {any} */ event) => route.setQuery({ x: event.target.value === "step" ? null : event.target.value })}>
@@ -31,7 +31,7 @@ export function RunCharts({ runs, version, route }) {
       <label>smoothing <select value=${smooth} onChange=${(/** @type {any} */ event) => route.setQuery({ smooth: event.target.value === "0" ? null : event.target.value })}>
         ${SMOOTHINGS.map((weight) => html`<option key=${weight} value=${String(weight)}>${weight || "none"}</option>`)}</select></label>
       <label class="check"><input type="checkbox" checked=${log === "1"} onChange=${(/** @type {any} */ event) => route.setQuery({ log: event.target.checked ? "1" : null })} />logarithmic</label>
-      ${isThinned && html`<span class="muted">Of a long record, some 2,000 steps are shown.</span>`}
+      ${isThinned && html`<span class="muted">Long curves are thinned to about 2,000 steps.</span>`}
     </div>
     <div class="run-charts">${charts.filter((chart) => !chart.isAboutSpeed).map((chart) => html`<${MetricChart} key=${chart.title} chart=${chart} ...${shown} />`)}</div>
     ${speed.length > 0 && html`<details class="run-speed" open=${route.query.speed === "1"} onToggle=${(/** @type {any} */ event) => route.setQuery({ speed: event.target.open ? "1" : null })}>

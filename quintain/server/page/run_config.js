@@ -23,7 +23,7 @@ export function RunConfig({ details, route }) {
       <thead><tr><th scope="col">Setting</th><th scope="col">Value</th><th scope="col">Set by</th></tr></thead>
       <tbody>${shown.map(([path, value]) => html`<tr key=${path}><th scope="row" class="mono">${path}</th><td><code dir="auto">${JSON.stringify(value)}</code></td>
         <td class="muted">${sourceOf(sources, path) || "the experiment"}</td></tr>`)}</tbody></table></div>
-    ${details.imports.length > 0 && html`<h3>Imported first</h3><p class="mono">${details.imports.join(", ")}</p>`}
+    ${details.imports.length > 0 && html`<h3>Imports</h3><p class="mono">${details.imports.join(", ")}</p>`}
     ${details.gin && html`<h3>gin</h3><pre><code>${details.gin}</code></pre>`}
     ${details.former_params.length > 0 && html`<p class="muted">The settings were changed; the former ones are in ${details.former_params.join(", ")}.</p>`}`;
 }
@@ -32,7 +32,7 @@ export function RunConfig({ details, route }) {
 export function RunEnvironment({ details }) {
   const starts = Array.isArray(details.environment.starts) ? details.environment.starts : [];
   if (!starts.length && !details.holder.pid) {
-    return html`<${Empty} title="Nothing is known of its start"><p>Runs that were started by older versions, or in a program of your own, leave no <code>environment.json</code>.</p><//>`;
+    return html`<${Empty} title="No start information"><p>Runs that were started by older versions, or in a program of your own, leave no <code>environment.json</code>.</p><//>`;
   }
   return html`
     ${details.holder.pid && html`<p>Process ${String(details.holder.pid)} on ${String(details.holder.host)} trains it since ${String(details.holder.since)}.</p>`}

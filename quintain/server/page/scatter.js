@@ -55,7 +55,7 @@ export function ScatterView({ data, visible, selection, setSelection, route }) {
     ${color && (shading.names ? html`<${NameLegend} label=${data.column(color)?.label ?? color} ...${shading} />`
       : html`<${ShadeLegend} label=${data.column(color)?.label ?? color} ...${shading} />`)}
     ${!rows.length && html`<${Empty} title="No trial passes the filter"><p>Widen the filter to see points.</p><//>`}
-    ${rows.length > 0 && !across.length && html`<${Empty} title="Nothing varies"><p>All trials have the same hyperparameters. Choose what is across above.</p><//>`}
+    ${rows.length > 0 && !across.length && html`<${Empty} title="No variation"><p>All trials have the same hyperparameters. Choose an x axis above.</p><//>`}
     ${!x && html`<${Hidden} count=${countHidden(data.get(y), rows)} />`}
     ${rows.length > 0 && html`<div class=${x ? "" : "slices"}>${across.map((key) => html`<${Slice} key=${key} ...${shared} x=${key} isSmall=${!x}
       onChoose=${x ? undefined : () => setQuery({ sx: key }, { push: true })} />`)}</div>`}
@@ -80,7 +80,7 @@ function Controls({ data, varying, x, y, color, isMetric, route }) {
       onChange=${(/** @type {string} */ key) => setQuery({ sc: key })} />
     ${x && html`<${Check} label="log across" checked=${isLog("x")} onChange=${(/** @type {boolean} */ on) => setQuery({ sxlog: on ? 1 : 0, sz: null })} />`}
     <${Check} label="log up" checked=${isLog("y")} onChange=${(/** @type {boolean} */ on) => setQuery({ sylog: on ? 1 : 0, sz: null })} />
-    ${isMetric && html`<${Check} label="rank" title="Ranks instead of values: few far values do not hide the others" checked=${query.rank === "1"}
+    ${isMetric && html`<${Check} label="rank" title="Plot ranks instead of values, so that outliers do not compress the rest" checked=${query.rank === "1"}
       onChange=${(/** @type {boolean} */ on) => setQuery({ rank: on ? 1 : null, sz: null })} />`}
     ${x && readRange(query.sz) && html`<${Button} kind="quiet" onClick=${() => setQuery({ sz: null })}>Reset zoom<//>`}
   </div>`;
@@ -105,7 +105,7 @@ function Slice({ data, version, rows, x, y, color, shading, selection, theme, pi
   };
   const label = data.column(x)?.label ?? x;
   return html`<div class="slice">
-    <${Plot} caption=${onChoose && html`<button type="button" class="slice-name" title="Show this one large" onClick=${onChoose}>${label}</button>`} x=${axisX} y=${axisY} paint=${paint} count=${rows.length} locate=${locate} height=${isSmall ? 220 : 460}
+    <${Plot} caption=${onChoose && html`<button type="button" class="slice-name" title="Enlarge" onClick=${onChoose}>${label}</button>`} x=${axisX} y=${axisY} paint=${paint} count=${rows.length} locate=${locate} height=${isSmall ? 220 : 460}
       paintHit=${(/** @type {any} */ context, /** @type {any} */ view, /** @type {any} */ hit) => paintRing(context, view.toX(across.values[hit.row]), view.toY(up.values[hit.row]), theme.fg)}
       tooltip=${(/** @type {any} */ hit) => html`<${TrialTip} data=${data} row=${hit.row} lines=${[[data.column(y)?.label ?? y, format.number(data.value(y, hit.row))]]} />`}
       onPick=${(/** @type {any} */ hit) => pick(hit.row)}

@@ -76,7 +76,7 @@ function Rung({ rung, number: at, smallerIsBetter }) {
     <div class="rung-bar" aria-hidden="true">${OUTCOMES.map(([key]) => counts[key] > 0 && html`
       <span key=${key} class=${key} style=${{ flexGrow: counts[key] }}></span>`)}</div>
     <ul class="rung-counts">${OUTCOMES.map(([key, label]) => counts[key] > 0 && html`<li key=${key} class=${key}>${counts[key]} ${label}</li>`)}</ul>
-    ${entries.length === 0 ? html`<p class="muted">Nobody has come this far.</p>` : html`<ol class="rung-trials">${shown.map(({ id, metric, outcome }) => html`
+    ${entries.length === 0 ? html`<p class="muted">No trial has reached this rung.</p>` : html`<ol class="rung-trials">${shown.map(({ id, metric, outcome }) => html`
       <li key=${id} class=${outcome}><a href="#/trials/${id}" title=${`Trial ${id}: ${outcome}`}>${id}</a><span class="number">${metric === null ? "" : number(metric)}</span><span class="rung-outcome">${outcome}</span></li>`)}</ol>`}
     ${entries.length > shown.length && html`<${Button} kind="quiet" onClick=${() => setAll(true)}>Show all ${entries.length}<//>`}
   </section>`;
@@ -92,10 +92,10 @@ function Lineage({ lineage, data }) {
   const height = ROW_PX * (1 + Math.max(0, ...shown.map((node) => node.row))) + 10;
   const x = (/** @type {any} */ node) => 20 + node.generation * COLUMN_PX;
   const y = (/** @type {any} */ node) => 18 + node.row * ROW_PX;
-  if (!shown.length) return html`<${Empty} title="Nobody descends from another trial yet" />`;
+  if (!shown.length) return html`<${Empty} title="No trial has a parent yet" />`;
   return html`<section aria-label="Lineage"><h2>Lineage</h2>
     <p class="muted">Each column is a generation: a trial begins with what its parent, left of it, had learned.</p>
-    <div class="lineage" tabindex="0"><svg width=${width} height=${height} role="img" aria-label="Who descends from whom">
+    <div class="lineage" tabindex="0"><svg width=${width} height=${height} role="img" aria-label="Lineage of trials">
       ${shown.map((node) => {
         const parent = node.parent === null ? undefined : places.get(node.parent);
         return parent && html`<path key=${`line ${node.id}`} class="lineage-line" d=${`M${x(parent) + 6} ${y(parent)} C${x(parent) + 50} ${y(parent)} ${x(node) - 50} ${y(node)} ${x(node) - 6} ${y(node)}`} />`;

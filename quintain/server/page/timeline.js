@@ -34,7 +34,7 @@ export function TimelineView({ route, status, experiment }) {
   const nodes = nameNodes(slots);
   const own = experiment ? spans.filter((span) => span.experiment === experiment.id) : spans;
   const range = chooseRange(query, own, now);
-  const heading = experiment ? null : html`<div class="page-head"><h1>Slots</h1><span class="muted">who ran where; what is pale was idle</span></div>`;
+  const heading = experiment ? null : html`<div class="page-head"><h1>Slots</h1><span class="muted">trials by slot; pale is idle</span></div>`;
   if (!own.length) {
     return html`<section>${heading}<${Empty} title="Nothing has run yet">
       <p>${numbers.length} ${numbers.length === 1 ? "slot waits" : "slots wait"} for trials. A slot is a share of the machine that a trial holds while it runs.</p><//></section>`;
@@ -151,7 +151,7 @@ function Lanes({ spans, slots, nodes, range, now, ownId, onZoom }) {
     if (span) go(`/trials/${span.trial}`);
   };
   return html`<div class="timeline-frame">
-    <canvas ref=${canvas} class=${hover ? "points" : ""} role="img" aria-label="Which trial held which slot; the table below says it in numbers"
+    <canvas ref=${canvas} class=${hover ? "points" : ""} role="img" aria-label="Slots and their trials over time; the table below has the numbers"
       onPointerDown=${onDown} onPointerMove=${onMove} onPointerUp=${onUp} onPointerLeave=${() => setHover(null)} onPointerCancel=${() => setDrag(null)} onDblClick=${() => onZoom(null)}></canvas>
     ${hover && !drag && html`<${Hint} ...${hover} node=${nodes.get(hover.span.slot)} now=${now} width=${width} />`}
   </div>`;

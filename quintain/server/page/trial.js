@@ -103,9 +103,9 @@ function Failure({ trial, hasLines }) {
   if (!trial.reason) return null;
   const reason = clean(shorten(trial.reason, 5000));
   if (trial.state !== "ERROR") return html`<p class="trial-reason">${reason}</p>`;
-  return html`<section class="trial-failure" aria-label="Why it failed">
+  return html`<section class="trial-failure" aria-label="Error">
     <div class="problem" role="alert">${reason}</div>
-    ${hasLines && html`<h3>Its last lines</h3><${LastLines} trialId=${trial.id} />`}
+    ${hasLines && html`<h3>Last log lines</h3><${LastLines} trialId=${trial.id} />`}
   </section>`;
 }
 
@@ -114,10 +114,10 @@ function Hparams({ data }) {
   const values = flatten(data.trial.hparams);
   const space = new Map(readSpace(data.experiment.config?.hyperparameters).map((one) => [one.path, one]));
   const paths = Object.keys(values);
-  if (!paths.length) return html`<p class="muted">It has no hyperparameters.</p>`;
+  if (!paths.length) return html`<p class="muted">No hyperparameters.</p>`;
   return html`<section class="trial-hparams" aria-label="Hyperparameters"><div class="plain-box"><table class="plain">
     <caption class="visually-hidden">Hyperparameters</caption>
-    <thead><tr><th scope="col">Hyperparameter</th><th scope="col">Value</th><th scope="col">Chosen from</th></tr></thead>
+    <thead><tr><th scope="col">Hyperparameter</th><th scope="col">Value</th><th scope="col">Range</th></tr></thead>
     <tbody>${paths.map((path) => html`<tr key=${path}><th scope="row" class="mono">${clean(path)}</th>
       <td class="mono">${show(values[path])}</td><td class="muted">${describeRange(space.get(path))}</td></tr>`)}</tbody></table></div></section>`;
 }

@@ -27,8 +27,8 @@ export function TrialCharts({ data, route }) {
   const charts = data.listCharts();
   if (!charts.length) {
     return data.trial.end_time
-      ? html`<${Empty} title="No metrics"><p>It ended before it had trained on anything.</p><//>`
-      : html`<${Empty} title="No metrics yet"><p>The first points come with the first results of training.</p><//>`;
+      ? html`<${Empty} title="No metrics"><p>The trial ended before its first training result.</p><//>`
+      : html`<${Empty} title="No metrics yet"><p>Points appear with the first training results.</p><//>`;
   }
   const axis = /** @type {keyof typeof AXES} */ (query.tx in AXES ? query.tx : "batches");
   const smoothing = Math.min(0.99, Math.max(0, Number(query.ts) || 0));
@@ -109,7 +109,7 @@ export function SystemCharts({ data }) {
   const { isDark } = useTheme();
   const names = data.listSystem();
   if (!names.length) {
-    return html`<${Empty} title="Nothing measured"><p>Every ten seconds it is noted what the process of a trial uses of processor, memory and GPUs.
+    return html`<${Empty} title="No measurements"><p>Processor, memory and GPU use are sampled every ten seconds.
       ${data.trial.end_time ? "This one was too short, or ran where the system does not tell." : "The first numbers come soon after its start."}</p><//>`;
   }
   return html`<section aria-label="System metrics"><div class="trial-grid">${names.map((name) => html`

@@ -12,7 +12,7 @@ export function CheckpointsView({ data }) {
   const [chosen, setChosen] = useState(/** @type {any} */ (null));
   const { checkpoints, trial } = data;
   if (!checkpoints.length) {
-    return html`<${Empty} title="No checkpoints yet"><p>A trial saves itself when its search says so, when it is paused, and at its end.</p><//>`;
+    return html`<${Empty} title="No checkpoints yet"><p>A trial is saved when its search asks for it, when it is paused, and at its end.</p><//>`;
   }
   const shown = checkpoints.filter((one) => isAll || one.state !== "DELETED");
   const numDeleted = checkpoints.filter((one) => one.state === "DELETED").length;
@@ -58,7 +58,7 @@ function ExportModel({ uuid }) {
     }, (error) => toast(clean(error.message), "bad")).finally(() => setBusy(false));
   };
   if (made) return html`<a class="button plain" href=${address(`${path}.tar`)} title=${made.directory} download>Download the model</a>`;
-  return html`<${Button} disabled=${isBusy} title="Write its model as others load it: SavedModel or .keras" onClick=${run}>${isBusy ? "Exporting …" : "Export"}<//>`;
+  return html`<${Button} disabled=${isBusy} title="Export the model as SavedModel or .keras" onClick=${run}>${isBusy ? "Exporting …" : "Export"}<//>`;
 }
 
 /** @param {import("./trial_data.js").TrialData} data @param {any} checkpoint */

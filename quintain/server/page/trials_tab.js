@@ -49,7 +49,7 @@ export function TableTools({ data, visible, route }) {
     download(`experiment-${data.id}.csv`, text, "text/csv");
   };
   return html`<span class="row"><${Columns} data=${data} chosen=${query.cols} setQuery=${setQuery} />
-    <${Button} onClick=${save} title="All trials that fit the filter, with all columns">CSV<//></span>`;
+    <${Button} onClick=${save} title="All filtered trials, with all columns">CSV<//></span>`;
 }
 
 /** Walks and selects rows by keys. @param {any} table */
@@ -85,8 +85,8 @@ function NoTrials({ experiment }) {
 /** @param {{data: ExperimentData, setQuery: any}} props */
 function NoneFits({ data, setQuery }) {
   const showAll = () => setQuery({ where: null, state: null, brush: null });
-  return html`<${Empty} title="No trial fits">
-    <p>None of ${format.number(data.numRows)} trials is what the filter asks for.</p>
+  return html`<${Empty} title="No matching trials">
+    <p>None of ${format.number(data.numRows)} trials matches the filter.</p>
     <${Button} onClick=${showAll}>Show all trials<//><//>`;
 }
 

@@ -121,7 +121,7 @@ export function Confirm({ title, children, action, onDo, onClose }) {
   };
   return html`<${Dialog} title=${title} onClose=${onClose}>
     <div class="dialog-text">${children}</div>${error && html`<${Problem} error=${error} />`}
-    <footer><${Button} onClick=${onClose}>Leave it<//><${Button} kind="danger" disabled=${isBusy} onClick=${run}>${action}<//></footer>
+    <footer><${Button} onClick=${onClose}>Cancel<//><${Button} kind="danger" disabled=${isBusy} onClick=${run}>${action}<//></footer>
   <//>`;
 }
 

@@ -30,7 +30,7 @@ from quintain.server.routes import tables
 
 @dataclasses.dataclass
 class NewExperiment:
-    """What an experiment is created from."""
+    """Body of a request that creates an experiment."""
 
     __pydantic_config__ = responses.STRICT_FIELDS
 
@@ -41,7 +41,7 @@ class NewExperiment:
     """Directory with the user's code, on the machine of the master; it is copied."""
 
     upload: str | None = None
-    """The user's code in place of a directory; see `/uploads`."""
+    """The user's code in place of a directory: SHA-256 of an archive; see `/uploads`."""
 
     source: str = "config"
     """Name of the config for messages."""
@@ -61,7 +61,7 @@ class NewExperiment:
 
 @dataclasses.dataclass
 class Fork:
-    """What a fork changes."""
+    """Changes of a fork."""
 
     __pydantic_config__ = responses.STRICT_FIELDS
 
@@ -74,7 +74,7 @@ class Fork:
 
 @dataclasses.dataclass
 class CheckedExperiment:
-    """What would be created."""
+    """Answer of a dry run."""
 
     __pydantic_config__ = responses.STRICT_FIELDS
 
@@ -90,7 +90,7 @@ class CheckedExperiment:
 
 @dataclasses.dataclass
 class Continuation:
-    """What changes when an experiment goes on."""
+    """Changes of an experiment that goes on."""
 
     __pydantic_config__ = responses.STRICT_FIELDS
 
@@ -212,8 +212,8 @@ def _read_path(text: str) -> pathlib.Path:
     return pathlib.Path(text)
 
 
-def _pick(records: Sequence[trial_lib.TrialRecord], fields: str) -> Sequence[Any]:
-    """Returns records, or those fields of them that a request names.
+def _read_fields(fields: str) -> list[str]:
+    """Returns the fields of trials that a request names; none stand for all.
 
     Raises:
         ConfigError: If there is no such field.
@@ -226,7 +226,7 @@ def _pick(records: Sequence[trial_lib.TrialRecord], fields: str) -> Sequence[Any
                 f"fields: got {errors.show(name)}, expected some of {', '.join(known)}."
                 f"{errors.suggest(name, known)}"
             )
-    return [{name: getattr(one, name) for name in names} for one in records] if names else records
+    return names
 
 
 def _add_parts(router: fastapi.APIRouter, calls: direct_calls.DirectCalls) -> None:
@@ -244,8 +244,18 @@ def _add_parts(router: fastapi.APIRouter, calls: direct_calls.DirectCalls) -> No
         `where` is an expression (see `records/views/trial_filter.py`), `sort` and `fields` are
         names divided by commas; with a `-` before a name, what is sorted by it is so backwards.
         """
-        found, total = calls.select_and_count(experiment_id, selection, state)
-        answer = responses.to_response(_pick(found, fields))
+        names = _read_fields(fields)
+        found: Sequence[Any]
+        if (
+            names == ["id"] and selection.where
+        ):  # What the page asks for, as trials change and people type.
+            ids, total = calls.select_ids(experiment_id, selection, state)
+            found = [{"id": trial_id} for trial_id in ids]
+        else:
+            found, total = calls.select_and_count(experiment_id, selection, state)
+            if names:
+                found = [{name: getattr(one, name) for name in names} for one in found]
+        answer = responses.to_response(found)
         answer.headers["X-Total-Count"] = str(total)
         return answer
 

@@ -1,7 +1,8 @@
-"""`/trials/{id}/runs/{launch}/files`: code and checkpoints of trials on other machines.
+"""`/trials/{id}/runs/{launch}/files` and `/uploads`: what other machines fetch and send.
 
-Files are read by ranges (`Range: bytes=N-`) and sent in pieces (`?offset=N`), so that a transfer
-goes on where a connection broke.
+Trials get code and checkpoints, and send checkpoints; users send code. Files are read by ranges
+(`Range: bytes=N-`) and sent in pieces (`?offset=N`), so that a transfer goes on where a connection
+broke.
 """
 
 import contextlib
@@ -19,11 +20,13 @@ from quintain.master.cleanup import remote_deletions
 from quintain.master.transfer import pieces
 from quintain.master.workers import run_files
 from quintain.records.views import file_listing
-from quintain.server import checkpoint_files
+from quintain.server import checkpoint_files, code_uploads
 from quintain.server.http import responses
 from quintain.web import request_checks
 
-_STREAMS: Final = re.compile(r"/api/v1/trials/[^/]+/runs/[^/]+/files/(uploads/[^/]+/files|events)/")
+_STREAMS: Final = re.compile(
+    r"/api/v1/(uploads|trials/[^/]+/runs/[^/]+/files/(uploads/[^/]+/files|events))/"
+)
 _WRITTEN_BYTES: Final = 2**20
 """How much of a body is collected before it is written."""
 
@@ -42,6 +45,14 @@ class NewUpload:
 
     sizes: dict[str, int]
     """Bytes of each file by its path."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Received:
+    """What is there of a file."""
+
+    received: int
+    """Its bytes."""
 
 
 def is_stream(scope: request_checks.Scope) -> bool:
@@ -133,6 +144,23 @@ def build_router(files: run_files.RunFiles) -> fastapi.APIRouter:
     return router
 
 
+def build_upload_router(uploads: code_uploads.CodeUploads) -> fastapi.APIRouter:
+    """Returns the addresses below `/uploads`."""
+    router = fastapi.APIRouter(prefix="/uploads", tags=["experiments"])
+
+    @router.get("/{name}", response_model=Received)
+    def count(name: str) -> fastapi.Response:
+        """Says how much is there of a `.tar` file of code, whose SHA-256 is its name."""
+        return responses.to_response(Received(uploads.count(name)))
+
+    @router.put("/{name}", response_model=Received)
+    async def write(name: str, request: fastapi.Request, offset: _Offset = 0) -> fastapi.Response:
+        """Takes a piece of it; says how much of it is there."""
+        return await receive(request, lambda: uploads.write(name, offset))
+
+    return router
+
+
 async def receive(
     request: fastapi.Request,
     begin: Callable[[], contextlib.AbstractContextManager[pieces.Piece]],
@@ -144,7 +172,7 @@ async def receive(
         begin: Gives what writes the piece.
 
     Returns:
-        `{"received": N}`: bytes of the file that are there now.
+        `Received`: what is there of the file now.
 
     Raises:
         ConfigError: If the body has another type than bytes.
@@ -168,7 +196,7 @@ async def receive(
             if collected:
                 with anyio.CancelScope(shield=True):
                     await run(piece.write, bytes(collected))
-        return responses.to_response({"received": piece.offset})
+        return responses.to_response(Received(piece.offset))
     except starlette_requests.ClientDisconnect:
         return responses.refuse(400, "The request is not complete.")
     finally:

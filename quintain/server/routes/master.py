@@ -13,7 +13,7 @@ from quintain.server.http import responses
 
 @dataclasses.dataclass
 class Stop:
-    """How to stop."""
+    """Options of a stop."""
 
     __pydantic_config__ = responses.STRICT_FIELDS
 

@@ -18,7 +18,7 @@ from quintain.server.runs import run_index, run_reader, run_samples
 
 @dataclasses.dataclass
 class Folders:
-    """Where to look for runs."""
+    """Folders that are searched for runs."""
 
     __pydantic_config__ = responses.STRICT_FIELDS
 

@@ -13,7 +13,7 @@ from quintain.server.security import sign_in as sign_in_lib
 
 @dataclasses.dataclass
 class Link:
-    """What for a link is."""
+    """Purpose of a sign-in link."""
 
     __pydantic_config__ = responses.STRICT_FIELDS
 

@@ -16,7 +16,7 @@ from quintain.server.http import responses
 
 @dataclasses.dataclass
 class Shown:
-    """What to show."""
+    """Trials and runs for TensorBoard."""
 
     __pydantic_config__ = responses.STRICT_FIELDS
 

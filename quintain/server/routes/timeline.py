@@ -22,7 +22,7 @@ class SlotKind(TypedDict):
 
 
 class Timeline(TypedDict):
-    """Who ran where."""
+    """Launches by slot and time."""
 
     slots: list[SlotKind]
     spans: list[list[Any]]

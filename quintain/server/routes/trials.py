@@ -16,7 +16,7 @@ from quintain.server.routes import tables
 
 @dataclasses.dataclass
 class Continuation:
-    """What is different where a trial goes on."""
+    """Changes of a trial that goes on."""
 
     __pydantic_config__ = responses.STRICT_FIELDS
 
@@ -26,7 +26,7 @@ class Continuation:
 
 @dataclasses.dataclass
 class Changes:
-    """What may be changed of a trial."""
+    """Mutable fields of a trial."""
 
     __pydantic_config__ = responses.STRICT_FIELDS
 

@@ -38,7 +38,7 @@ _ADAPTERS: Final[dict[type[Any], pydantic.TypeAdapter[Any]]] = {
 
 @dataclasses.dataclass
 class Exit:
-    """Why a process ends by itself."""
+    """Reason of a process that ends by itself."""
 
     __pydantic_config__ = responses.STRICT_FIELDS
 
@@ -62,7 +62,7 @@ class Damage:
 
 @dataclasses.dataclass
 class Wait:
-    """What keeps a process from going on."""
+    """Reason of a process that waits."""
 
     __pydantic_config__ = responses.STRICT_FIELDS
 
@@ -146,7 +146,7 @@ def build_router(
         body = await request.body()
 
         work = await anyio.to_thread.run_sync(_record, calls, trial_id, launch_id, body)
-        return responses.to_response(work or {})
+        return responses.to_response(work)
 
     @router.post("/{launch_id}/rendezvous")
     def meet(trial_id: int, launch_id: str, arrival: Arrival) -> fastapi.Response:

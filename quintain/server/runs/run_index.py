@@ -1,4 +1,4 @@
-"""Which runs of `quintain train` there are: those below some folders, and those noted in the home.
+"""Index of `quintain train` runs, below some folders and noted in the home.
 
 A run is a directory with a `params.yaml`. Its name in addresses is drawn from its path; nothing
 that stands in an address is ever opened.
@@ -147,7 +147,7 @@ def make_name(path: pathlib.Path) -> str:
 
 
 def is_run(path: pathlib.Path) -> bool:
-    """Whether a directory is that of a run: it has settings, in a file of its own."""
+    """True if a directory is that of a run: it has settings, in a file of its own."""
     try:
         return stat.S_ISREG((path / PARAMS_FILE).lstat().st_mode)
     except OSError:

@@ -145,7 +145,7 @@ def to_float(value: float | None) -> float:
 
 
 def is_number(value: object) -> bool:
-    """Whether a value is a number; a truth value is none."""
+    """True if a value is a number; a truth value is none."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 

@@ -1,4 +1,4 @@
-"""What the directory of a run tells: how far it is, its settings, checkpoints and curves."""
+"""Reader of a run's directory: progress, settings, checkpoints and curves."""
 
 import os
 import pathlib

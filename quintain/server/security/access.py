@@ -1,4 +1,4 @@
-"""Who may ask a master for what: its user for everything, others for their own work.
+"""Access control of a master: users for everything, others for their own work.
 
 A trial's process does the work of its trial, an agent that of agents; `path_rules` has the table.
 

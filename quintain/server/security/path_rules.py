@@ -1,4 +1,4 @@
-"""Which of the master's addresses are for whom: one table.
+"""Access rules by path: one table.
 
 Each address that the master answers has a line, or the master does not start. What has none is for
 users only, who are told that it is nothing.
@@ -16,7 +16,7 @@ from quintain import errors
 
 
 class Client(enum.Flag):
-    """Who asks, as the request shows."""
+    """Kinds of clients, by the credentials of a request."""
 
     USER = enum.auto()
     """Has the user's token."""
@@ -71,7 +71,7 @@ TABLE: Final[Mapping[str, Mapping[str, Client]]] = {
     "/experiments/{experiment_id}/search": {"GET": _PAGE},
     "/experiments/{experiment_id}/table": {"GET": _PAGE},
     "/experiments/{experiment_id}/table.csv": {"GET": _PAGE},
-    "/experiments/{experiment_id}/trials": {"GET": _USER},
+    "/experiments/{experiment_id}/trials": {"GET": _PAGE},
     "/experiments/{experiment_id}/{command}": {"POST": _PAGE},
     "/master": {"GET": _PAGE},
     "/master/sign-in": {"POST": _USER},
@@ -119,8 +119,7 @@ TABLE: Final[Mapping[str, Mapping[str, Client]]] = {
     f"{_FILES}/uploads/{{uuid}}": {"POST": _LAUNCH, "DELETE": _LAUNCH},
     f"{_FILES}/uploads/{{uuid}}/commit": {"POST": _LAUNCH},
     f"{_FILES}/uploads/{{uuid}}/files/{{name:path}}": {"PUT": _LAUNCH},
-    "/uploads": {"POST": _USER},
-    "/uploads/{name}": {"PUT": _USER},
+    "/uploads/{name}": {"GET": _USER, "PUT": _USER},
 }
 """Who may ask by which method, by the pattern of an address below the prefix of all of them."""
 

@@ -1,4 +1,4 @@
-"""Makes connections to a PostgreSQL server."""
+"""Connections to a PostgreSQL server."""
 
 import os
 from typing import Any, Final
@@ -35,7 +35,6 @@ class Connector:
     """Makes connections, all alike."""
 
     def __init__(self, url: database_url.DatabaseUrl, name: str) -> None:
-        """Stores the address, and what the server's tables of activity call this program."""
         self._place = url.place
         settings = {**_SETTINGS, "application_name": name}
         try:

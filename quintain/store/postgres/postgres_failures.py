@@ -1,4 +1,4 @@
-"""What to do when a PostgreSQL server refuses, or is not there."""
+"""Errors of a PostgreSQL server, with advice."""
 
 import re
 from typing import Final

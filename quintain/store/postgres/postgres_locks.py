@@ -1,4 +1,4 @@
-"""The locks of a PostgreSQL server by which a database has one master, and one writer at a time.
+"""Advisory locks of a PostgreSQL server: one master, and one writer at a time.
 
 They are of the schema in which the tables are. The server lets go of them with the connection.
 """
@@ -55,7 +55,6 @@ class Locks:
     """Takes the lock of a master for one program."""
 
     def __init__(self, place: str, mark: str) -> None:
-        """Stores the address, for messages, and the name of this program."""
         self._place = place
         self._mark = mark
 

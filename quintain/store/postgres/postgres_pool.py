@@ -1,4 +1,4 @@
-"""Connections to read with, which are kept for the next who reads."""
+"""Connection pool for readers of a PostgreSQL server."""
 
 import contextlib
 import threading

@@ -1,4 +1,4 @@
-"""How statements are run in PostgreSQL, and how rows get their numbers there.
+"""Execution of statements in PostgreSQL, and ids of its rows.
 
 Numbers are given by the transaction that inserts, from the table `last_ids`, not by sequences: so
 a transaction that fails leaves no gap, readers know the newest number of their moment, and rows

@@ -1,4 +1,4 @@
-"""The connection that writes to PostgreSQL, and that makes a master the only one.
+"""Writer connection to PostgreSQL, whose lock makes a master the only one.
 
 A master's connection holds a lock of the server for as long as it lives, and all of the master's
 writing goes through it: what another master could not know of is never written. If the connection

@@ -1,4 +1,4 @@
-"""An SQLite file that is only read, through the standard library."""
+"""Read-only SQLite file, read through the standard library."""
 
 import contextlib
 import importlib
@@ -19,7 +19,6 @@ class SqliteFile(reading.ReadableStore):
     """A database whose schema is up to date, as commands read it that change nothing."""
 
     def __init__(self, path: pathlib.Path) -> None:
-        """Stores the path; see `open_to_read`."""
         self._path = path
         self._waits = sqlite_waits.Waits(str(path), sqlite_waits.BUSY_SECS)
 
@@ -38,7 +37,7 @@ class SqliteFile(reading.ReadableStore):
 
 
 class NoFile(SqliteFile):
-    """What is read where there is no database: an empty one, of which nothing stays."""
+    """Empty database, read where there is no file; nothing of it stays."""
 
     def __init__(self) -> None:
         """Makes it in the directory for temporary files."""
@@ -98,7 +97,7 @@ def _connect(path: pathlib.Path) -> sqlite3.Connection:
 
 
 def _is_fixed(path: pathlib.Path) -> bool:
-    """Whether nobody changes a database: it is on a read-only disk, and all of it is in one file.
+    """Returns whether a database is immutable: on a read-only disk, and all in one file.
 
     SQLite can't be asked about such a one otherwise: it would make files beside it, by which those
     who read know of those who write.

@@ -1,4 +1,4 @@
-"""Says so while a connection to an SQLite file waits for another program."""
+"""Reports of waiting for another program's lock of an SQLite file."""
 
 import contextlib
 import logging
@@ -23,10 +23,9 @@ _SILENT_SECS: Final = 1.0
 
 
 class Waits:
-    """Who waits for the lock of a database. Any thread may ask."""
+    """Waiting for the lock of a database, with reports. Any thread may ask."""
 
     def __init__(self, database: str, busy_secs: float) -> None:
-        """Stores the file, and how long a transaction waits for it at most."""
         self._database = database
         self._busy_secs = busy_secs
         self._starts: dict[int, float] = {}

@@ -1,4 +1,4 @@
-"""The graph and the session in which an estimator is trained, batch by batch."""
+"""Graph and session in which an estimator is trained, batch by batch."""
 
 import logging
 import os
@@ -47,7 +47,7 @@ class Training:
             v1.train.create_global_step()
             features, labels = self._build_inputs(estimator, spec.input_fn)
             self._step = v1.placeholder_with_default(tf.constant(0, tf.int64), [], "random_step")
-            with repeatable_random.stepwise(self._step):
+            with repeatable_random.random_ops_by_step(self._step):
                 self._spec = estimator._call_model_fn(
                     features, labels, tf.estimator.ModeKeys.TRAIN, estimator.config
                 )
@@ -92,7 +92,7 @@ class Training:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether a hook asked for the end."""
+        """True if a hook asked for the end."""
         return any(hook.is_stop_requested for hook in self._hooks)
 
     def run(self, step: int) -> tuple[dict[str, Any], int]:
@@ -223,7 +223,7 @@ class _WatchedHook(_Hook):
 
 
 class _RunContext:
-    """What a hook sees of a run; a request to stop goes to its `_WatchedHook`."""
+    """Run context of a hook; a request to stop goes to its `_WatchedHook`."""
 
     def __init__(self, run_context: Any, hook: _WatchedHook) -> None:
         self._run_context = run_context
@@ -234,7 +234,7 @@ class _RunContext:
 
     @property
     def stop_requested(self) -> bool:
-        """Whether the hook asked for the end."""
+        """True if the hook asked for the end."""
         return self._hook.is_stop_requested
 
     def request_stop(self) -> None:

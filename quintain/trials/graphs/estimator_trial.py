@@ -106,7 +106,7 @@ class EstimatorTrialController(base_trial.TrialController):
             spec = self._estimator._call_model_fn(features, labels, mode, self._estimator.config)
         return [estimator_training.LOSS, v1.GraphKeys.GLOBAL_STEP, *spec.eval_metric_ops]
 
-    def naming_files(self) -> contextlib.AbstractContextManager[None]:
+    def file_errors_named(self) -> contextlib.AbstractContextManager[None]:
         """Returns a context in which errors about damaged data name their file."""
         return data_faults.naming(self._graphs.values)
 

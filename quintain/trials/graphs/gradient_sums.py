@@ -1,4 +1,4 @@
-"""Updates of several batches at once, in graphs: `optimizations.aggregation_frequency`."""
+"""Gradient aggregation in graphs: `optimizations.aggregation_frequency`."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Batches as a graph gets them: the structure of a record, and its size."""
+"""Input of a graph: the structure of a record, and its size."""
 
 from collections.abc import Mapping
 from typing import Any

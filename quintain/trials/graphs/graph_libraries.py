@@ -1,4 +1,4 @@
-"""Imports what trials made of graphs need, so that processes that are copied find it imported.
+"""Imports of trials made of graphs, for processes that are forked later.
 
 Keras 2 is what `tf.layers` of TensorFlow 1 lives in; it is there if it is installed.
 """

@@ -1,4 +1,4 @@
-"""Variables of a graph: checks against checkpoints, local ones, and values that are restored."""
+"""Variables of a graph: fit with checkpoints, local ones, and temporary values."""
 
 import contextlib
 import pathlib
@@ -35,16 +35,16 @@ class LocalVariables:
             self._saver.restore(session, str(folder / _FILE))
 
     @contextlib.contextmanager
-    def begun_anew(self, session: Any) -> Iterator[None]:
-        """Gives them their initial values for this block, and back what they had."""
-        with restored(session, self._variables):
+    def initial_values(self, session: Any) -> Iterator[None]:
+        """Resets local variables to their initial values inside, and puts them back."""
+        with variables_preserved(session, self._variables):
             session.run(self._initializer)
             yield
 
 
 @contextlib.contextmanager
-def restored(session: Any, variables: Sequence[Any]) -> Iterator[None]:
-    """Gives variables the values back after this block that they had before it."""
+def variables_preserved(session: Any, variables: Sequence[Any]) -> Iterator[None]:
+    """Puts back, at the end of the block, the values that variables had before it."""
     values = session.run(list(variables))
     try:
         yield

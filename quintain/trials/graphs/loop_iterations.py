@@ -1,4 +1,4 @@
-"""Numbers of the iterations of loops in a graph, for what has to differ in each of them.
+"""Iteration numbers of loops in a graph, for seeds that differ in each iteration.
 
 A loop of TensorFlow 2 has a counter. One of TensorFlow 1 gets one here, beside its variables, as
 TensorFlow adds one to loops whose gradients are taken.

@@ -20,7 +20,7 @@ import tensorflow as tf
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Candidates:
-    """What a candidate sampler returns."""
+    """Result of a candidate sampler."""
 
     sampled_candidates: tf.Tensor
     """`[N]` int64."""
@@ -46,7 +46,7 @@ class Candidates:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Distribution:
-    """With which probability each class is drawn."""
+    """Probabilities of classes."""
 
     pick: Callable[[tf.Tensor], tf.Tensor]
     """Classes, `[...]` int64, for uniform numbers, `[...]` float64."""

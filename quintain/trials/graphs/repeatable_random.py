@@ -1,4 +1,4 @@
-"""Random operations of a graph as functions of the step.
+"""Stateless random operations of a graph, as functions of the step.
 
 TensorFlow 1's random operations keep their state where no checkpoint reaches it, so that a training
 that goes on from a checkpoint draws other numbers than one that was not interrupted. While a graph
@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 
 @contextlib.contextmanager
-def stepwise(step: tf.Tensor) -> Iterator[None]:
+def random_ops_by_step(step: tf.Tensor) -> Iterator[None]:
     """Replaces random operations that are added to the graph within this block.
 
     The few that have no counterpart stay; a warning names them, and the lines that use them.

@@ -122,7 +122,7 @@ class TensorFlowTrialController(base_trial.TrialController):
             self._is_training = v1.placeholder(tf.bool, [], "is_training")
             self._step = v1.placeholder_with_default(tf.constant(0, tf.int64), [], "random_step")
             self._record = graph_data.read(self._handle, train, validation)
-            with repeatable_random.stepwise(self._step):
+            with repeatable_random.random_ops_by_step(self._step):
                 self._outputs = self._build_outputs()
                 trained = {variable.ref() for variable in v1.trainable_variables()}
                 self._untrained = [  # Those of the optimizer come later; a validation has none.
@@ -151,7 +151,7 @@ class TensorFlowTrialController(base_trial.TrialController):
         """Returns what the trial's `validation_metrics` lists."""
         return self._validation_names
 
-    def naming_files(self) -> contextlib.AbstractContextManager[None]:
+    def file_errors_named(self) -> contextlib.AbstractContextManager[None]:
         """Returns a context in which errors about damaged data name their file."""
         return data_faults.naming(lambda: [self._graph])
 
@@ -173,8 +173,8 @@ class TensorFlowTrialController(base_trial.TrialController):
         (self._validation_start or self._start_validation()).result()
         self._validation_start = None
         with (
-            graph_variables.restored(self._session, self._untrained),
-            self._local_variables.begun_anew(self._session),
+            graph_variables.variables_preserved(self._session, self._untrained),
+            self._local_variables.initial_values(self._session),
         ):
             sums, num_inputs = self._validate_batches()
         self._validation_start = self._start_validation()

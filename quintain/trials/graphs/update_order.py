@@ -1,4 +1,4 @@
-"""What is measured in a step is measured before the step changes it.
+"""Control dependencies by which a step's metrics are measured before its updates.
 
 In graphs of TensorFlow 1 nothing orders a read of a variable that is measured and the update of the
 same variable by the optimizer, so that what is measured is left to chance.

@@ -1,4 +1,4 @@
-"""What trials of Keras models name: `pedl.frameworks.keras`, `determined.keras`."""
+"""Names of `pedl.frameworks.keras` and `determined.keras`, for trials of Keras models."""
 
 from quintain import lazy_modules
 

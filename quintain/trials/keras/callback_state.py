@@ -1,4 +1,4 @@
-"""States of Keras callbacks, kept in checkpoints: numbers, texts, arrays and nests of them."""
+"""State of Keras callbacks in checkpoints: numbers, texts, arrays and nests of them."""
 
 import pathlib
 from collections.abc import Sequence

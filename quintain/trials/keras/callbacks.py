@@ -1,4 +1,4 @@
-"""Callbacks of Keras trials that see what the platform does, under the names of PEDL's versions.
+"""Callbacks of Keras trials, under the names of PEDL's versions.
 
 The callbacks of Keras itself do as well; these act after each validation, not after each epoch.
 """

@@ -1,4 +1,4 @@
-"""Creates the variables of a compiled Keras model before its steps are traced.
+"""Creation of the variables of a compiled Keras model, before its steps are traced.
 
 A step that creates variables is traced twice. Keras avoids that: it traces the model, the metrics
 and the loss once each, in graphs that nobody uses. A model made of Keras' own parts needs none of
@@ -76,7 +76,7 @@ def _list_metrics(model: keras.Model) -> list[Any]:
 
 
 def _is_own(part: Any) -> bool:
-    """Whether the code of a part is Keras' own; what is told by name is."""
+    """Returns whether the code of a part is Keras' own; what is told by name is."""
     if part is None or isinstance(part, str):
         return True
     code = part if isinstance(part, types.FunctionType) else type(part)
@@ -84,7 +84,7 @@ def _is_own(part: Any) -> bool:
 
 
 def _is_counting(metric: Any) -> bool:
-    """Whether a metric is a mean over examples, whose variables are there from the start."""
+    """Returns whether a metric is a mean over examples, whose variables exist from the start."""
     if isinstance(metric, str):
         metric = keras_metrics.ALL_OBJECTS_DICT.get(metric, keras.metrics.Accuracy)
     if metric is None or isinstance(metric, types.FunctionType):

@@ -1,4 +1,4 @@
-"""The data of Keras trials: batches of any kind, and the position in them."""
+"""Data of Keras trials: batches of any kind, and the position in them."""
 
 import itertools
 import logging

@@ -1,4 +1,4 @@
-"""Keras models that a trial's methods describe: `optimizer`, `loss`, metrics by name.
+"""Declared Keras models: the trial's methods return optimizer, loss and metrics.
 
 Such trials return a model that is not compiled. Their metrics have the names that the methods give
 them, and may be measured in training only, or in validations only.
@@ -38,7 +38,7 @@ class Measure:
 
 @dataclasses.dataclass(frozen=True)
 class Names:
-    """What the metrics of a compiled model are called in what is reported."""
+    """Names of a compiled model's metrics in reports."""
 
     training: Mapping[str, str]
     """Reported names by those that the model has, for training."""
@@ -200,7 +200,7 @@ def _read_one(
 
 
 def _is_pair(spec: Any, outputs: list[str]) -> bool:
-    """Whether this is `(output, metric)` or `(metric, function of all batches)`."""
+    """Returns whether this is `(output, metric)` or `(metric, function of all batches)`."""
     if not isinstance(spec, tuple | list) or len(spec) != 2:
         return False
     names_output = isinstance(spec[0], str) and spec[0] in outputs

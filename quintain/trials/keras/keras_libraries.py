@@ -1,4 +1,4 @@
-"""Imports what every Keras trial asks for, so that processes that are copied find it imported.
+"""Imports of every Keras trial, for processes that are forked later.
 
 `deferred_imports` puts these parts off, which is right for a process that serves itself alone. Two
 tables of TensorFlow's own are made here as well, each when it is first asked: that of kernels, and,

@@ -1,4 +1,4 @@
-"""What a Keras trial's own code makes of data, and the share of it that each process reads."""
+"""Data loaders of a Keras trial's own code, and the share of each process."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

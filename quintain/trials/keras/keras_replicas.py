@@ -1,4 +1,4 @@
-"""A Keras model that several processes train together: steps, data and metrics of all of them."""
+"""Replicas of a Keras model in several processes: steps, data and metrics of all of them."""
 
 import pathlib
 from collections.abc import Callable, Sequence
@@ -23,7 +23,6 @@ class Replicas:
     """The copies of a model, one in each process of a trial; a single one is left as it is."""
 
     def __init__(self, context: trial_context.TrialContext) -> None:
-        """Stores whose they are. It is made in the scope of their strategy."""
         self._context = context
         self._distributed = context.distributed
         self._strategy = tf.distribute.get_strategy()
@@ -112,7 +111,7 @@ class Replicas:
 
     def _seeds(self, others: Sequence[tf.Variable]) -> checkpoint_state.ArrayState:
         generators = checkpoint_state.seed_generators(self._model)
-        return checkpoint_state.variables_state(
+        return checkpoint_state.VariablesState(
             lambda: [*(generator.state for generator in generators), *others]
         )
 

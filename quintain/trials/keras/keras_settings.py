@@ -1,4 +1,4 @@
-"""What an experiment's config and a trial's methods set for Keras models."""
+"""Settings of Keras models: gradient aggregation, threads, XLA."""
 
 import functools
 import logging

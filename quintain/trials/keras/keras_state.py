@@ -1,4 +1,4 @@
-"""The variables of which the state of a Keras trial consists, wherever they are held."""
+"""State of a Keras trial: all variables, wherever they are held."""
 
 import logging
 import pathlib
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 class KerasState:
-    """What Keras knows of a model, and what else model, trial and callbacks hold."""
+    """Variables of model, trial and callbacks, and random states."""
 
     def __init__(
         self, model: keras.Model, trial: Any, callbacks: Iterable[keras.callbacks.Callback]
@@ -41,7 +41,7 @@ class KerasState:
 
     @property
     def is_found(self) -> bool:
-        """Whether `find` was called."""
+        """True if `find` was called."""
         return bool(self._values)
 
     @property
@@ -99,7 +99,7 @@ class KerasState:
             return
         own = (_RANDOM, _CALLBACKS)
         taken = {name: part for name, part in self._values.items() if name not in own}
-        with keras_variables.keeping_rates(self._list_all()):
+        with keras_variables.learning_rates_preserved(self._list_all()):
             keras_variables.read(path, taken)
 
     def _list_all(self) -> list[tf.Variable]:

@@ -1,4 +1,4 @@
-"""The training and test steps of a compiled Keras model, many of them in one call."""
+"""Training and test steps of a compiled Keras model, many of them in one call."""
 
 import contextlib
 import functools
@@ -144,7 +144,7 @@ class Steps:
 
     def _train_replica(self, batch: Any) -> dict[str, Any]:
         seed = self.step.read_value() + self._replicas.rank * keras_replicas.SEED_DISTANCE
-        with self._drawing(seed):
+        with self._step_random_scope(seed):
             logs = self._model.train_step(batch)
         # The metrics of this batch alone are wanted; all exist only after the first step.
         logs = {name: tf.identity(value) for name, value in self._flatten(logs).items()}
@@ -158,16 +158,16 @@ class Steps:
 
     def _test_replica(self, batch: Any) -> Any:
         seed = self._test_number.read_value() - self._replicas.rank * keras_replicas.SEED_DISTANCE
-        with self._drawing(seed):
+        with self._step_random_scope(seed):
             return self._model.test_step(batch)
 
     @contextlib.contextmanager
-    def _drawing(self, seed: tf.Tensor) -> Iterator[None]:
+    def _step_random_scope(self, seed: tf.Tensor) -> Iterator[None]:
         """Makes random numbers those of a step, whenever and in whatever process it is traced."""
         with contextlib.ExitStack() as stack:
-            stack.enter_context(repeatable_random.stepwise(seed))
+            stack.enter_context(repeatable_random.random_ops_by_step(seed))
             if not tf.executing_eagerly():  # Seeds that Keras' backend draws become constants.
-                stack.enter_context(random_state.held(0))
+                stack.enter_context(random_state.seed_scope(0))
             yield
 
     def _train_loop(

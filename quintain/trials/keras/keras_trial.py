@@ -1,4 +1,4 @@
-"""Keras models as trials: `fit`, in pieces, resumable to the bit."""
+"""Keras models as trials: `fit` in pieces, resumable to the bit."""
 
 import abc
 import contextlib
@@ -228,7 +228,7 @@ class KerasTrialController(base_trial.TrialController):
             return self._names.list_validation()
         return [f"{_PREFIX}{name}" for name in self._steps.metric_names or []]
 
-    def naming_files(self) -> contextlib.AbstractContextManager[None]:
+    def file_errors_named(self) -> contextlib.AbstractContextManager[None]:
         """Returns a context in which errors about damaged records name their file."""
         return data_faults.naming(lambda: [self._train_data.batches, self._validation_data])
 

@@ -1,4 +1,4 @@
-"""The variables of a Keras model and its optimizer in a checkpoint of a trial.
+"""Checkpoint of the variables of a Keras model and its optimizer.
 
 The files are a checkpoint of TensorFlow's, with the names that `tf.train.Checkpoint` would give to
 lists of variables. Its own object builds and traces functions first, which takes longer than all
@@ -74,7 +74,7 @@ def read(prefix: str, values: Mapping[str, list[tf.Variable]]) -> None:
 
 
 @contextlib.contextmanager
-def keeping_rates(variables: Iterable[tf.Variable]) -> Iterator[None]:
+def learning_rates_preserved(variables: Iterable[tf.Variable]) -> Iterator[None]:
     """Puts back learning rates, which are a trial's own hyperparameters, after this block.
 
     Args:

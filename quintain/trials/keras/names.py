@@ -1,4 +1,4 @@
-"""The names that the versions of PEDL gave to trials of Keras models, and to their context."""
+"""Names that PEDL's versions gave to trials of Keras models, and to their context."""
 
 from quintain.trials import trial_context
 from quintain.trials.keras import keras_trial

@@ -1,4 +1,4 @@
-"""Lets the real `tensorflow-estimator` 2.15 run on TensorFlow 2.21, as `tf.estimator`.
+"""Adapter that runs the real `tensorflow-estimator` 2.15 on TensorFlow 2.21, as `tf.estimator`.
 
 TensorFlow removed what it had for this package: the names by which its API is registered, the
 module of the distribution coordinator, and parts of its TPU support.
@@ -82,7 +82,7 @@ def _refuse_name(name: str) -> Any:
 
 
 class _Coordinator(types.ModuleType):
-    """Stands for the coordinator of distributed training, which no trial uses."""
+    """Stub of the coordinator of distributed training, which no trial uses."""
 
     def should_run_distribute_coordinator(self, config: Any) -> bool:
         """Returns False: a trial has one process."""
@@ -91,7 +91,7 @@ class _Coordinator(types.ModuleType):
 
 
 class _Placeholder(types.ModuleType):
-    """Stands for a module that was removed; its names are classes that can't be used."""
+    """Placeholder of a module that was removed; its names are classes that can't be used."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

@@ -1,4 +1,4 @@
-"""What later versions of PEDL had under `context.experimental`."""
+"""Context methods that later PEDL versions had under `context.experimental`."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -7,7 +7,7 @@ _SHUFFLE_BUFFER: Final = 10_000
 
 
 class ExperimentalContext:
-    """What later versions of PEDL had under `context.experimental`."""
+    """Context methods that later PEDL versions had under `context.experimental`."""
 
     def __init__(self, context: Any) -> None:
         self._context = context

@@ -1,4 +1,4 @@
-"""Lets optimizers of Keras 3 be made and used as those of Keras 2 were."""
+"""Keras 2 interface of Keras 3 optimizers: `lr` and `decay`."""
 
 import functools
 from typing import Any, Final

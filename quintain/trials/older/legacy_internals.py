@@ -1,4 +1,4 @@
-"""Puts names back into TensorFlow's inner modules that code for TensorFlow 1 imports from there.
+"""Names of TensorFlow 1 in TensorFlow's inner modules.
 
 Optimizers, layers and cells of users are written with `from tensorflow.python.ops import ...`, as
 TensorFlow's own are. Nothing that is there is replaced.

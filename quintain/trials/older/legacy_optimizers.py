@@ -1,4 +1,4 @@
-"""Lets optimizers that were written for TensorFlow 1's first variables update resource variables.
+"""Adapter by which optimizers for TensorFlow 1's variables update resource variables.
 
 A `tf.train.Optimizer` has each of its update rules twice: `_apply_dense` for the variables that
 TensorFlow 1 made, and `_resource_apply_dense` for those of today. Optimizers of users mostly have

@@ -1,4 +1,4 @@
-"""Makes a trial's own process fit for code written for TensorFlow 1.
+"""TensorFlow 1 mode of a trial's own process.
 
 Such code says `import tensorflow as tf` and then `tf.train.MomentumOptimizer`, `tf.ConfigProto` or
 `tf.layers.dense`. All that TensorFlow 2 still has of it lies in `tf.compat.v1`.
@@ -53,7 +53,7 @@ def enable() -> None:
 
 
 class _Missing(types.ModuleType):
-    """Stands for a part of TensorFlow that can't be had, and says why."""
+    """Placeholder of a part of TensorFlow that can't be had; its error says why."""
 
     def __init__(self, name: str, reason: str) -> None:
         super().__init__(name)

@@ -1,4 +1,4 @@
-"""Data of Keras trials under the names of PEDL's versions."""
+"""Data classes of Keras trials under the names of PEDL's versions."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -24,7 +24,7 @@ class KerasDataAdapter:
         workers: int = 1,
         max_queue_size: int = 10,
     ) -> None:
-        """Stores the sequence; the other arguments have no effect."""
+        """Takes the other arguments of Keras 2, too; they have no effect."""
         del use_multiprocessing, workers, max_queue_size
         self.sequence = sequence
 
@@ -60,7 +60,6 @@ class InMemorySequence(keras.utils.PyDataset):
         sample_weight: Any = None,
         drop_leftovers: bool = False,
     ) -> None:
-        """Stores the arrays."""
         super().__init__()
         self._parts = [data, labels] if sample_weight is None else [data, labels, sample_weight]
         self._batch_size = batch_size
@@ -89,7 +88,6 @@ class Batch:
     """
 
     def __init__(self, data: Any, labels: Any) -> None:
-        """Stores the arrays."""
         self.data = data
         self.labels = labels
 
@@ -112,7 +110,6 @@ class ArrayBatchLoader(BatchLoader):
     """Examples of arrays."""
 
     def __init__(self, data: Any, labels: Any) -> None:
-        """Stores arrays, or dicts of them."""
         self._data, self._labels = data, labels
 
     def __len__(self) -> int:
@@ -131,7 +128,6 @@ class LoadedBatches(keras.utils.PyDataset):
     """The batches of a loader of which ranges can be read."""
 
     def __init__(self, loader: Any, batch_size: int) -> None:
-        """Stores the loader."""
         super().__init__()
         self._loader, self._batch_size = loader, batch_size
 

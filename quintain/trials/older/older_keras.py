@@ -1,4 +1,4 @@
-"""Lets a trial's own process take code that was written for Keras 2 or TensorFlow 1.
+"""Keras 2 interface of Keras 3, for a trial's own process.
 
 Everything here adds: names that Keras 3 and TensorFlow 2 have are left as they are. Nothing can be
 undone, so that it is called in processes of trials only.
@@ -105,7 +105,7 @@ def _add_names(target: types.ModuleType, source: types.ModuleType) -> None:
 
 
 def _find_version_1(target: Any, source: Any) -> Iterator[tuple[Any, str, Any]]:
-    """Gives what TensorFlow 1 has and 2 does not, also in modules that both have."""
+    """Yields what TensorFlow 1 has and 2 does not, also in modules that both have."""
     for name in dir(source):
         if name.startswith("_") or name in ("compat", "estimator", "keras", "v1", "v2"):
             continue
@@ -173,12 +173,12 @@ def _take_named_weights(call: Any) -> Any:
 
 
 def _are_numbers(values: Any) -> bool:
-    """Whether these are weights of losses, the third argument today."""
+    """Returns whether these are weights of losses, the third argument today."""
     return all(isinstance(each, int | float) or each is None for each in tf.nest.flatten(values))
 
 
 class _Loader(importlib.abc.Loader):
-    """Gives the module that has the names today."""
+    """Loader that gives the module of today."""
 
     def __init__(self, home: str) -> None:
         self._home = home
@@ -194,7 +194,7 @@ class _Loader(importlib.abc.Loader):
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Answers for modules of Keras 2 that nobody else has."""
+    """Import finder of modules of Keras 2 that nobody else has."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: Any = None

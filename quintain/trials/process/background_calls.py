@@ -1,4 +1,4 @@
-"""Calls that another thread makes, because TensorFlow waits in them with an idle processor.
+"""Background calls for functions in which TensorFlow waits with an idle processor.
 
 In a session, what initialises an iterator anew or closes the session waits for the iterator that
 was there before, up to a minute (`quintain.orbit.iterators` says why).

@@ -1,4 +1,4 @@
-"""The profile of some batches of a trial, which TensorBoard shows."""
+"""TensorBoard profile of some batches of a trial."""
 
 import importlib
 from typing import Any, Final

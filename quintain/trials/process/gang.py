@@ -1,4 +1,4 @@
-"""Several processes that train one trial: one talks to the master, all do what it is told."""
+"""Gang of processes that train one trial: one talks to the master, all do what it is told."""
 
 import contextlib
 import functools
@@ -57,7 +57,7 @@ def connect(context: trial_context.TrialContext, strategy: tf.distribute.Strateg
 
 
 def is_lost(error: BaseException) -> bool:
-    """Whether an error comes of another process that is gone."""
+    """Returns whether an error means that another process is gone."""
     return isinstance(error, (errors.ClusterError, *cluster.LOST_WORKER_ERRORS))
 
 

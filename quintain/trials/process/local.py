@@ -1,4 +1,4 @@
-"""Runs a trial in this process, without a master: `quintain experiment create --local --test`."""
+"""Local run of a trial without a master: `quintain experiment create --local --test`."""
 
 import dataclasses
 import math

@@ -1,4 +1,4 @@
-"""Checkpoints that go through the master: of processes that do not see its directories."""
+"""Checkpoint storage through the master, for processes that do not see its directories."""
 
 import contextlib
 import pathlib
@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from quintain import errors
 from quintain.client import file_calls
-from quintain.files import durable_files
+from quintain.files import disk_errors
 from quintain.records import checkpoint_manifest
 from quintain.storage import checkpoint_storage, retries
 
@@ -40,7 +40,7 @@ class MasterStorage(checkpoint_storage.TrialStorage):
     @override
     def stage(self, name: str) -> pathlib.Path:
         directory = self._scratch_dir / checkpoint_manifest.unfinished_name(name)
-        with self._explaining():
+        with self._errors_explained():
             if directory.exists():
                 shutil.rmtree(directory)
             directory.mkdir(parents=True)
@@ -49,7 +49,7 @@ class MasterStorage(checkpoint_storage.TrialStorage):
     @override
     def commit(self, directory: pathlib.Path, name: str) -> None:
         try:
-            with self._explaining():
+            with self._errors_explained():
                 found = checkpoint_manifest.list_files(directory)
                 sizes = {path: size for path, size in found.items() if not path.endswith("/")}
                 retries.outlast_full_disks(
@@ -74,7 +74,7 @@ class MasterStorage(checkpoint_storage.TrialStorage):
     ) -> pathlib.Path:
         damage: str | None = None
         for _ in range(_ATTEMPTS):
-            with self._explaining("can't be written"):
+            with self._errors_explained("can't be written"):
                 damage = self._fetch(name, directory, sizes or {})
                 if damage is None:
                     return directory
@@ -97,9 +97,9 @@ class MasterStorage(checkpoint_storage.TrialStorage):
         return checkpoint_manifest.find_damage(directory, sizes)
 
     @contextlib.contextmanager
-    def _explaining(self, what: str = "a checkpoint could not be written") -> Iterator[None]:
+    def _errors_explained(self, what: str = "a checkpoint could not be written") -> Iterator[None]:
         try:
             yield
         except OSError as error:
-            kind = errors.NoRoomError if durable_files.is_full(error) else errors.CheckpointError
+            kind = errors.NoRoomError if disk_errors.is_full(error) else errors.CheckpointError
             raise kind(f"{self._scratch_dir}: {what}: {error}.") from error

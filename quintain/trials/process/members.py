@@ -1,4 +1,4 @@
-"""Where the processes that train a trial together are, and how each is reached by the others."""
+"""Addresses of the processes that train a trial together."""
 
 import contextlib
 import functools
@@ -26,7 +26,7 @@ _ELSEWHERE: Final = "192.0.2.1"
 
 
 def find_own(master: str, port: int, environment: Mapping[str, str]) -> trial.Peer:
-    """Returns where this process is reached.
+    """Returns the address of this process.
 
     Args:
         master: Address of the master.

@@ -1,4 +1,4 @@
-"""Says whether an experiment's code can be run, in a process that nothing else needs.
+"""Check of an experiment's code, in a process that nothing else needs.
 
 The variable `QUINTAIN_CHECK` names a directory. `request.json` in it says what to check,
 `{"config": ..., "model_dir": ...}`; what is wrong is written beside it as `problems.json`,

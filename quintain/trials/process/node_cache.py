@@ -1,4 +1,4 @@
-"""Directories that processes of one machine fetch once and share: code and checkpoints.
+"""Cache of a machine for code and checkpoints, shared by its processes.
 
 <cache>/KIND/NAME/          what is complete; it never changes
         incoming/KIND-NAME/ what is being fetched, or what a killed process had of it
@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from typing import IO, Final
 
 from quintain import errors
-from quintain.files import changing_files, durable_files
+from quintain.files import atomic_write, changing_files, disk_errors
 from quintain.records import checkpoint_manifest
 
 logger = logging.getLogger(__name__)
@@ -123,12 +123,12 @@ class NodeCache:
         self._make_room(incoming, num_bytes)
         try:
             fill(incoming)
-            durable_files.sync_tree(incoming)
+            atomic_write.sync_tree(incoming)
             (self._path / kind).mkdir(exist_ok=True)
             incoming.rename(self._path / kind / name)
-            durable_files.sync_directory(self._path / kind)
+            atomic_write.sync(self._path / kind)
         except OSError as error:
-            if durable_files.is_full(error):
+            if disk_errors.is_full(error):
                 raise self._say_full(num_bytes) from error
             raise errors.CheckpointError(
                 f"{self._path}: {kind} {name} can't be kept: {error}."

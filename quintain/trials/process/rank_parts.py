@@ -1,4 +1,4 @@
-"""The parts of a checkpoint that each of several processes has of its own.
+"""Per-rank parts of a checkpoint.
 
 Those of the first lie beside what all have in common, those of process 2 in `ranks/2`. All parts
 come to the first process, which writes them: no other needs to reach the storage to save.

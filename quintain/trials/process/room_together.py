@@ -1,4 +1,4 @@
-"""Room on the disks of several processes that save one trial together.
+"""Agreement of several processes that all have disk space to save one trial.
 
 A process whose disk is full in the middle of saving can't begin again alone: the others are at
 another point, and wait for it. So all find out before they save whether each has room, and wait
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from quintain import errors
-from quintain.files import durable_files
+from quintain.files import disk_errors
 from quintain.storage import retries
 from quintain.trials import distributed_context
 
@@ -25,7 +25,7 @@ def wait(
     open_place: Callable[[], pathlib.Path],
     num_bytes: int,
 ) -> None:
-    """Returns when the disks of all processes have room; all of them call it at the same point.
+    """Returns when the disks of all processes have space; all of them call it at the same point.
 
     Args:
         distributed: The processes.
@@ -44,10 +44,10 @@ def wait(
 
 
 def _find_lack(open_place: Callable[[], pathlib.Path], num_bytes: int) -> str:
-    """Returns what keeps so much from being written, or an empty text."""
+    """Returns the reason for which so much can't be written, or an empty text."""
     try:
         place = open_place()
-        durable_files.check_disk(place)
+        disk_errors.check_disk(place)
     except (OSError, errors.NoRoomError) as error:
         if not retries.is_about_room(error):
             raise

@@ -1,4 +1,4 @@
-"""The directory of one checkpoint of a trial: complete or absent, and what is in it.
+"""Directory of one checkpoint of a trial, complete or absent.
 
 <uuid>/metadata.json      which trial it is of, after how many batches, and what files there are
        random_state.json  Python's and NumPy's random states
@@ -56,7 +56,7 @@ def stage(
     """
     name = str(uuid.uuid4())
     directory = storage.stage(name)
-    with _leaving_nothing(storage, directory, name):
+    with _removed_on_error(storage, directory, name):
         rank_parts.save(controller, directory)
         manifest = checkpoint_manifest.Manifest(
             format=checkpoint_manifest.FORMAT,
@@ -99,7 +99,7 @@ def commit(staged: Staged, storage: checkpoint_storage.TrialStorage) -> workload
     Raises:
         CheckpointError: If it can't be written; nothing is left then.
     """
-    with _leaving_nothing(storage, staged.directory, staged.stored.uuid):
+    with _removed_on_error(storage, staged.directory, staged.stored.uuid):
         storage.commit(staged.directory, staged.stored.uuid)
     return staged.stored
 
@@ -147,7 +147,7 @@ def outlast_full_disks(controller: base_trial.TrialController, write: Callable[[
 
 
 @contextlib.contextmanager
-def _leaving_nothing(
+def _removed_on_error(
     storage: checkpoint_storage.TrialStorage, directory: pathlib.Path, name: str
 ) -> Iterator[None]:
     try:

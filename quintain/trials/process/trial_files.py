@@ -1,4 +1,4 @@
-"""Where a trial's files are on the machine of its process.
+"""Files of a trial on the machine of its process.
 
 What a master says names them and gives no paths. A process on the machine of the master finds them
 in the master's home. One elsewhere (it has a cache) looks whether it sees the same directories, by
@@ -24,7 +24,6 @@ from typing import Any, Final
 from quintain import errors
 from quintain.client import file_calls
 from quintain.client.home import home as home_lib
-from quintain.client.http.fetched_files import make_target
 from quintain.records import checkpoint_manifest
 from quintain.records.rows import trial
 from quintain.records.views import file_listing
@@ -45,7 +44,7 @@ _EVENTS_SECS: Final = 10.0
 
 @dataclasses.dataclass(frozen=True)
 class Machine:
-    """What a launcher tells a process about its machine."""
+    """Settings that a launcher gives a process about its machine."""
 
     scratch_dir: pathlib.Path
     """Directory for files of the process that nobody else needs."""
@@ -198,11 +197,13 @@ class TrialFiles:
 
         def fill(directory: pathlib.Path) -> None:
             for name, facts in listing.files.items():
-                target = make_target(directory, name)
+                target = file_listing.make_target(directory, name)
                 self._fetch_code_file(name, facts, target)
             for name, link in listing.links.items():
-                place = make_target(directory, name)
-                make_target(directory, os.path.normpath(os.path.join(os.path.dirname(name), link)))
+                place = file_listing.make_target(directory, name)
+                file_listing.make_target(
+                    directory, os.path.normpath(os.path.join(os.path.dirname(name), link))
+                )
                 place.unlink(missing_ok=True)
                 place.symlink_to(link)
 
@@ -232,7 +233,7 @@ class TrialFiles:
     def _mend_code(self, directory: pathlib.Path, listing: file_listing.Listing) -> None:
         """Fetches again what was cut or changed in the cache since it was fetched."""
         for name, facts in listing.files.items():
-            target = make_target(directory, name)
+            target = file_listing.make_target(directory, name)
             if target.is_file() and checkpoint_manifest.hash_file(target) == facts.sha256:
                 continue
             logger.warning("%s is not what was fetched; it is fetched again.", target)

@@ -1,4 +1,4 @@
-"""Finds the trial in a directory of the user's code.
+"""Loader of the trial in a directory of the user's code.
 
 The directory may be flat (`from data import load`), a package with an `__init__.py` (`from .data
 import load`), or both at once. With an entry point `module:Class` the class is the one named;
@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class LoadedTrial:
-    """What was found."""
+    """Trial class, the functions of its module, and its controller."""
 
     trial_class: type[Any]
     """The user's class, complete."""
@@ -224,7 +224,7 @@ def _place(trial_class: type[Any]) -> str:
 
 
 def _mentions_trial(path: pathlib.Path) -> bool:
-    """Whether a file defines a class that may be a trial, without importing it."""
+    """Returns whether a file defines a class that may be a trial, without importing it."""
     try:
         tree = ast.parse(path.read_text(), str(path))
     except (SyntaxError, UnicodeDecodeError):

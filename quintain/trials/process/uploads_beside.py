@@ -1,4 +1,4 @@
-"""Goes on training while a checkpoint is uploaded.
+"""Checkpoint uploads in the background, while training goes on.
 
 The search acts on what is saved, so it is told of a checkpoint when that is complete. What will be
 asked next is often certain before (`Workload.following`): it is done ahead, and its outcome, be it

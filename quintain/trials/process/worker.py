@@ -1,4 +1,4 @@
-"""`python -m quintain.trials.process.worker`: the process of one trial.
+"""Worker: `python -m quintain.trials.process.worker`, the process of one trial.
 
 A launcher starts it. It gets its work from the master over HTTP, and survives the master's
 restarts: it tries again for an hour, and keeps the result that it could not hand in yet in a file.
@@ -38,8 +38,8 @@ from quintain.client import address as address_lib
 from quintain.client import file_calls, worker_client
 from quintain.client.home import handed_tokens
 from quintain.client.http import connection as connection_lib
-from quintain.files import durable_files
-from quintain.process import held_ports, process_end
+from quintain.files import atomic_write, disk_errors
+from quintain.process import held_ports, process_end, start_up
 from quintain.records import process_identity
 from quintain.records.config import checkpoint_storage_config
 from quintain.records.rows import codec, exit_codes, trial, workload
@@ -77,6 +77,7 @@ def main(environment: Mapping[str, str] | None = None) -> int:
     Returns:
         A number of `records.exit_codes.ExitCode`.
     """
+    start_up.prepare()
     try:
         settings = Settings.from_environment(os.environ if environment is None else environment)
     except errors.ConfigError as error:
@@ -91,7 +92,7 @@ def run(settings: "Settings", connection: connection_lib.Connection) -> int:
     """Runs a trial over a connection, and returns the exit code."""
     source = HttpWorkloadSource(settings, connection)
     try:
-        with retries.telling(source.note_wait):
+        with retries.wait_listener(source.note_wait):
             code = workload_loop.run(source)
     except (errors.GoneError, errors.UnauthorizedError) as error:
         logger.warning("This run of trial %d is not wanted any more: %s", settings.trial_id, error)
@@ -111,7 +112,7 @@ def run(settings: "Settings", connection: connection_lib.Connection) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What the environment says."""
+    """Settings that the environment holds."""
 
     address: address_lib.Address
     """Where the master is, and what it recognises this process by."""
@@ -200,7 +201,7 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
 
     @property
     def is_lost(self) -> bool:
-        """Whether the master was away for too long; nothing is sent any more."""
+        """True if the master was away for too long; nothing is sent any more."""
         return self._is_lost or self._file_calls.is_lost
 
     def start(self) -> trial.TrialSpec:
@@ -261,7 +262,7 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
         """
         text = json.dumps(codec.to_plain(result))
         retries.outlast_full_disks(
-            lambda: durable_files.replace(self._spool_path, text), doing="keeping a result"
+            lambda: atomic_write.write_atomically(self._spool_path, text), doing="keeping a result"
         )
         try:
             self._next = self._call_again(lambda: self._calls.report(result))
@@ -273,7 +274,7 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
     def report_exit(self, reason: workload.ExitedReason, message: str) -> None:
         """Tells why the process ends. A master that was away for too long is not told."""
         if not self.is_lost:
-            self._call_again(lambda: self._calls.report_exit(reason, message))
+            self._call_again(lambda: self._calls.report_exit(reason, _to_valid(message)))
 
     def note_wait(self, text: str) -> None:
         """Tells what a storage is waited for; a master that does not answer now is not told."""
@@ -285,7 +286,7 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
                     connection,
                     trial_id=self._settings.trial_id,
                     launch_id=self._settings.launch_id,
-                ).note_wait(text)
+                ).note_wait(_to_valid(text))
         except errors.QuintainError as error:
             logger.info("The master was not told what is waited for: %s", error)
 
@@ -329,7 +330,7 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
 
     def _send_spooled(self, path: pathlib.Path) -> None:
         try:
-            result = codec.from_plain(workload.WorkloadResult, durable_files.read_json(path))
+            result = codec.from_plain(workload.WorkloadResult, disk_errors.read_json(path))
         except FileNotFoundError:
             return
         except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -395,3 +396,8 @@ def _fail(error: Exception) -> int:
 
 if __name__ == "__main__":
     process_end.leave(main())
+
+
+def _to_valid(text: str) -> str:
+    """Returns a text without halves of characters, which names of files bring into messages."""
+    return text.encode("utf-8", "backslashreplace").decode()

@@ -1,4 +1,4 @@
-"""The loop that every trial's process runs: train, validate, checkpoint, terminate."""
+"""Workload loop of a trial's process: train, validate, checkpoint, terminate."""
 
 import contextlib
 import dataclasses
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from quintain import errors
-from quintain.files import changing_files, durable_files
+from quintain.files import changing_files, disk_errors
 from quintain.process import user_errors
 from quintain.records.rows import exit_codes, trial, workload
 from quintain.storage import retries
@@ -55,7 +55,7 @@ def run(source: workload_source.WorkloadSource) -> int:
             stack.callback(controller.close)
             if spec.peers:
                 source = _join(source, spec, controller)
-            with controller.naming_files():
+            with controller.file_errors_named():
                 _Loop(spec, controller, source).run()
     except errors.GoneError:
         raise
@@ -79,7 +79,7 @@ def run(source: workload_source.WorkloadSource) -> int:
         source.report_exit(_find_reason(error, controller), message)
         return exit_codes.ExitCode.ERROR
     except Exception as error:  # noqa: BLE001 - whatever users' code raises ends here
-        if retries.is_about_room(error) or durable_files.is_lost(error):
+        if retries.is_about_room(error) or disk_errors.is_lost(error):
             why = describe_error(error, pathlib.Path(spec.model_dir))
             _print(f"{exit_codes.DISK_FAILS}{why}")
             return exit_codes.ExitCode.NO_ROOM

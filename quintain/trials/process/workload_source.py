@@ -1,4 +1,4 @@
-"""Where a trial's process gets its work from: a master, or a script in the same process."""
+"""Source of a trial's workloads: a master, or a script in the same process."""
 
 import abc
 import pathlib

@@ -1,4 +1,4 @@
-"""What trials of TensorFlow name: `pedl.frameworks.tensorflow`."""
+"""Names of `pedl.frameworks.tensorflow`, for trials of TensorFlow graphs."""
 
 from quintain.trials import estimator, trial_context
 from quintain.trials.graphs import tensorflow_trial

@@ -56,6 +56,7 @@ def test_code_that_is_fine_passes_whatever_it_prints(check):
     check(GOOD)
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["code0", "code1"])
 @pytest.mark.parametrize(
     ("code", "entrypoint", "message"),
     [

@@ -123,7 +123,7 @@ def test_tells_machines_and_why_some_run_no_trials(home, monkeypatch):
         node.NodeStatus("two", node.NodeState.ACTIVE, slots=(2,)),
         node.NodeStatus("three", node.NodeState.LOST, "Nothing was heard of it.", slots=(3,)),
     ]
-    client = types.SimpleNamespace(nodes=types.SimpleNamespace(list_nodes=lambda: nodes))
+    client = types.SimpleNamespace(list_nodes=lambda: nodes)
     monkeypatch.setattr(
         doctor_findings.home_lib, "find_master", lambda _: types.SimpleNamespace(address=None)
     )

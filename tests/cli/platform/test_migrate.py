@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from quintain.files import durable_files
+from quintain.files import atomic_write
 
 EXAMPLES = pathlib.Path(__file__).parents[3] / "examples" / "migration"
 SOURCE = (
@@ -128,14 +128,14 @@ def test_what_git_has_is_not_copied(quintain, write):
 
 def test_nothing_is_half_written(quintain, write, monkeypatch):
     first, second = write("a.py", "import pedl\n"), write("b.py", "import pedl\n")
-    replace = durable_files.replace
+    replace = atomic_write.write_atomically
 
     def fail(path, content, **options):
         if path == second:
             raise OSError(28, "No space left on device")
         replace(path, content, **options)
 
-    monkeypatch.setattr(durable_files, "replace", fail)
+    monkeypatch.setattr(atomic_write, "write_atomically", fail)
 
     assert quintain("migrate", first.parent)[0] == 2
     assert first.read_text() == second.read_text() == "import pedl\n"

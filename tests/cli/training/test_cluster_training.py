@@ -105,7 +105,7 @@ def test_the_same_command_is_advised_only_where_it_can_go_on(
 
     started = types.SimpleNamespace(id=3, start_time=1.0)
     monkeypatch.setattr(cluster_training.foreground, "run", run)
-    monkeypatch.setattr(cluster_training.sent_code, "find", lambda *_: None)
+    monkeypatch.setattr(cluster_training.sent_code, "find", lambda *_: {"model_dir": None})
     options = experiment_parser.ParseConfigOptions(experiment="translation/local")
     model_dir = tmp_path / "run"
 

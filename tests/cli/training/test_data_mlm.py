@@ -165,6 +165,7 @@ def test_more_text_than_memory_gives_the_same_examples_in_another_order(
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["r-00000-of-00001.tfrecord"]
 
 
+@pytest.mark.long("Much text: tests/nlp/data/masked has it in small")
 @pytest.mark.slow
 def test_pairs_are_found_in_pieces_too(run, tmp_path, many_buckets):
     assert run("--next_sentence", "--dupe_factor=3") == 0
@@ -184,6 +185,7 @@ def measure_memory(run, tmp_path, num_lines):
     return peak
 
 
+@pytest.mark.long("Much text: tests/nlp/data/masked has it in small")
 @pytest.mark.slow
 def test_memory_does_not_grow_with_the_text(run, tmp_path, monkeypatch):
     monkeypatch.setattr(mlm_records, "_BUCKET_BYTES", 2**13)

@@ -110,6 +110,7 @@ def test_translations_are_answered_and_an_interrupt_waits_for_the_last(start, mo
     assert len(json.loads(answers[0][1])["translations"]) == NUM_TEXTS
 
 
+@pytest.mark.long("The same server as for translations")
 @pytest.mark.slow
 @pytest.mark.e2e
 def test_predictions_are_answered_and_a_request_to_end_is_no_failure(start, classifier_dir):

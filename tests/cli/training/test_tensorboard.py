@@ -149,6 +149,7 @@ def test_the_page_opens_one_tensorboard_for_trials_and_runs(home, tmp_path):
     assert process.returncode is not None
 
 
+@pytest.mark.long("A TensorBoard is opened in every run")
 @pytest.mark.slow
 @pytest.mark.e2e
 def test_a_tensorboard_ends_with_what_has_started_it(home):
@@ -167,6 +168,7 @@ def test_a_tensorboard_ends_with_what_has_started_it(home):
     process.stdout.close()
 
 
+@pytest.mark.long("A TensorBoard is opened in every run")
 @pytest.mark.slow
 def test_what_cannot_be_shown_is_said_as_the_command_says_it(home):
     with (

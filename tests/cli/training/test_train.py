@@ -94,6 +94,7 @@ def test_evaluation_prints_metrics_as_json(run_dir, quintain):
     assert {"validation_loss", "sacrebleu_score", "exact_match"} <= json.loads(stdout).keys()
 
 
+@pytest.mark.long("tests/run shows it without the command line")
 @pytest.mark.slow
 def test_params_yaml_is_enough_to_run_again(run_dir, tmp_path, quintain):
     code, stdout, stderr = quintain(
@@ -143,6 +144,7 @@ def data_flags(train, valid):
     ]
 
 
+@pytest.mark.long("tests/e2e/test_roads.py trains on such files")
 @pytest.mark.slow
 def test_own_tsv_files_can_be_trained_on(tmp_path, quintain, tiny):
     train, valid = write_pairs(tmp_path / "t.tsv"), write_pairs(tmp_path / "v.tsv")
@@ -196,6 +198,10 @@ def test_bad_input_is_one_message_exit_2_and_nothing_written(tmp_path, quintain,
     assert not model_dir.exists()
 
 
+@pytest.mark.long(
+    "Further cases of a test of which some run every time",
+    but=["a\\tb\\nc\\n-a\\tb\\n-t.tsv:2", "train6-a\\tb\\nc\\n-v.tsv:2"],
+)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("train", "valid", "message"),
@@ -280,6 +286,7 @@ def test_a_model_dir_that_cannot_be_written_is_refused(quintain):
     assert "evaluate a copy" not in stderr
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["15-143"])
 @pytest.mark.slow
 @pytest.mark.e2e
 @pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
@@ -381,6 +388,7 @@ def test_a_profile_of_no_training_is_refused(tmp_path, quintain, tiny, flag):
     assert f"--profile: got '1:2' with {flag}" in stderr
 
 
+@pytest.mark.long("tests/cli/display shows the lines")
 @pytest.mark.slow
 def test_the_suggested_commands_have_the_gin_flags_of_this_one(tmp_path, quintain, tiny):
     directory = tmp_path / "run"
@@ -413,6 +421,7 @@ def test_a_lost_process_is_no_bad_input(quintain, monkeypatch, tmp_path):
     assert stderr.endswith("Error: A worker is gone.\n")
 
 
+@pytest.mark.long("tests/nlp/tasks has two vocabularies, tests/e2e/test_roads.py the way")
 @pytest.mark.slow
 def test_a_run_with_two_vocabularies_is_trained_averaged_evaluated_and_translated(
     tmp_path, quintain, tiny

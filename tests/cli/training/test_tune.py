@@ -17,6 +17,7 @@ def test_the_largest_size_that_fits_is_found(limit, first, most, expected):
     assert most is None or max(tried) <= most
 
 
+@pytest.mark.long("Starts a process for each size")
 @pytest.mark.slow
 def test_sizes_are_tried_in_processes_of_their_own(quintain):
     code, stdout, stderr = quintain(

@@ -70,7 +70,7 @@ def test_an_address_on_a_lost_disk_is_not_taken_for_none(home, monkeypatch):
     def refuse(path):
         raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
 
-    monkeypatch.setattr(master_file.durable_files, "read_json", refuse)
+    monkeypatch.setattr(master_file.disk_errors, "read_json", refuse)
 
     with pytest.raises(OSError, match=r"Input/output error: '.*master\.json"):
         home_lib.find_own_master(home)
@@ -84,7 +84,7 @@ def test_nobody_is_told_to_log_in_anew_where_a_login_is_another_users(home, monk
     def refuse(path):
         raise OSError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
-    monkeypatch.setattr(master_file.durable_files, "read_json", refuse)
+    monkeypatch.setattr(master_file.disk_errors, "read_json", refuse)
 
     with pytest.raises(PermissionError, match=r"login\.json"):
         home_lib.find_master(home)

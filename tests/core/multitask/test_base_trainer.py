@@ -127,6 +127,7 @@ def test_joint_training_ends_whole_with_the_first_task_that_has_no_more_data(
     assert float(logs["plus"]["training_loss"]) > 0
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["True"])
 @pytest.mark.slow
 @pytest.mark.parametrize("is_joint", [True, False])
 def test_accumulated_and_averaged_and_scaled_optimizers_train(two_tasks, two_heads, is_joint):

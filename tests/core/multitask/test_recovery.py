@@ -46,6 +46,7 @@ def read_weights(model_dir):
     return {name: reader.get_tensor(name) for name in names if name.endswith("VARIABLE_VALUE")}
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["joint"])
 @pytest.mark.slow
 @pytest.mark.parametrize("trainer_type", ["interleaving", "joint"])
 def test_a_run_that_went_back_ends_the_same_to_the_bit(
@@ -62,6 +63,7 @@ def test_a_run_that_went_back_ends_the_same_to_the_bit(
     assert all(np.array_equal(whole[name], recovered[name]) for name in whole)
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["interleaving"])
 @pytest.mark.slow
 @pytest.mark.parametrize(("trainer_type", "num_batches"), [("interleaving", 5), ("joint", 10)])
 def test_batches_of_every_task_are_left_out(

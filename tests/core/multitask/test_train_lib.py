@@ -53,6 +53,7 @@ class Collector(orbit.Reporter):
         self.evaluations.append((step, dict(output)))
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["interleaving"])
 @pytest.mark.slow
 @pytest.mark.parametrize("trainer_type", ["interleaving", "joint"])
 def test_an_interrupted_run_ends_bit_identical_to_one_that_was_not(
@@ -86,6 +87,7 @@ def test_an_interrupted_run_ends_bit_identical_to_one_that_was_not(
         np.testing.assert_array_equal(value, parts[name], err_msg=name)
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["joint"])
 @pytest.mark.slow
 @pytest.mark.parametrize("trainer_type", ["interleaving", "joint"])
 def test_it_learns_both_tasks_and_reports_each_by_its_name(
@@ -183,6 +185,7 @@ def test_tasks_with_different_models_need_a_class_of_their_own(sign_config):
         multitask.MultiTask.from_config(config).build_multitask_model()
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["interleaving"])
 @pytest.mark.slow
 @pytest.mark.parametrize("trainer_type", ["joint", "interleaving"])
 def test_times_and_norms_are_logged_as_for_one_task(tmp_path, experiment, trainer_type):
@@ -236,6 +239,7 @@ def test_actions_of_an_evaluation_of_several_tasks_come_from_factories(tmp_path)
     assert {"foo", "bar"} <= set(logs)
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["joint"])
 @pytest.mark.slow
 @pytest.mark.parametrize("trainer_type", ["interleaving", "joint"])
 def test_the_tasks_measure_their_own_batches_whatever_is_evaluated_between(

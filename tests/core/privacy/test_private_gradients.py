@@ -77,6 +77,7 @@ def sum_in_numpy(model, features, labels, clipping_norm):
     return total, losses, norms
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["size"])
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "sizes", [{}, {"microbatch_size": 4}, {"num_microbatches": 2}], ids=["whole", "size", "number"]

@@ -89,6 +89,7 @@ def test_each_example_is_clipped_before_they_are_averaged():
     assert float(logs["loss"]) == 0.0
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["row0", "row3"])
 @pytest.mark.slow
 @pytest.mark.parametrize("row", [[1e18, 1e18], [-3e19, 2e19], [np.inf, 0.0], [np.nan, 1.0]])
 def test_one_example_of_any_content_moves_the_update_no_more_than_the_limit(row):
@@ -207,6 +208,10 @@ def test_what_privacy_does_not_go_with_is_an_error(line_params, overrides, messa
         train(params)
 
 
+@pytest.mark.long(
+    "Further cases of a test of which some run every time",
+    but=["{'mixed_precision_dtype': 'bfloat16'}"],
+)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "runtime",

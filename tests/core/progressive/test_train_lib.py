@@ -75,6 +75,7 @@ def test_no_loop_crosses_a_stage_and_the_rate_goes_on(tmp_path, experiment):
 
 
 # In the first stage, at the end of it, in the second, at the end of it, and in the last.
+@pytest.mark.long("Further cases of a test of which some run every time", but=["7-7"])
 @pytest.mark.slow
 @pytest.mark.parametrize(("loop_steps", "stop"), [(3, 3), (7, 7), (4, 11), (15, 15), (4, 19)])
 def test_an_interrupted_run_ends_bit_identical_to_one_that_was_not(
@@ -142,6 +143,7 @@ def test_only_the_last_stage_is_exported_and_fits_the_plain_task(tmp_path, exper
     assert np.any(model.get_weights()[2] != 0)
 
 
+@pytest.mark.long("The other tests of the file run it with changes")
 @pytest.mark.slow
 def test_a_registered_experiment_runs_from_its_config_alone(tmp_path, experiment):
     params = experiment({"trainer": {"train_steps": 20}})

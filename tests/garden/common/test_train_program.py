@@ -14,6 +14,7 @@ MODELS = {
 }
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["translation/local"])
 @pytest.mark.slow
 @pytest.mark.e2e
 @pytest.mark.parametrize("experiment", MODELS)

@@ -384,6 +384,41 @@ def _position(iterator, inspection, count=0):
     return checkpoint_state.DataPosition(lambda: iterator, lambda: count, inspection=inspection)
 
 
+@pytest.mark.long(
+    "One pipeline of each kind shows it",
+    but=[
+        "range+plain",
+        "text+shuffle_batch_repeat",
+        "records+shuffle_repeat_batch",
+        "list_files+once_shuffled",
+        "generator+plain",
+        "interleaved+plain",
+        "in_parallel+plain",
+        "by_chance+plain",
+        "issue",
+        "shuffle_twice",
+        "captured",
+        "zip",
+        "zip_of_one",
+        "take",
+        "shuffle_cache",
+        "map_stateful",
+        "map_stateful_parallel",
+        "options_by_chance",
+        "keras_layer",
+        "variable_in_map",
+        "numpy_function",
+        "bucket",
+        "sample",
+        "unbatch_shuffled",
+        "rejection",
+        "random_anew",
+        "finite",
+        "fused_shuffle",
+        "csv_of_files",
+        "features_by_chance",
+    ],
+)
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Seed 3 from outer graph")  # TensorFlow, of nested functions
 @pytest.mark.parametrize("name", NAMES)

@@ -58,6 +58,7 @@ def next_event(machine, request_id, step, source):
     return event
 
 
+@pytest.mark.long("Further seeds", but=["0"])
 @pytest.mark.slow
 @pytest.mark.parametrize("searcher", SEARCHES, ids=lambda searcher: searcher["name"])
 @pytest.mark.parametrize("seed", range(5))

@@ -5,7 +5,7 @@ from unittest import mock
 
 import pytest
 
-from quintain.files import durable_files
+from quintain.files import atomic_write
 from quintain.master.processes import process_files
 from quintain.records.rows import log
 
@@ -199,6 +199,6 @@ def test_a_disk_that_is_full_or_lost_keeps_no_process_from_being_looked_after(
     def refuse(path, *_, **__):
         raise OSError(code, os.strerror(code), str(path))
 
-    monkeypatch.setattr(durable_files, "replace", refuse)
+    monkeypatch.setattr(atomic_write, "write_atomically", refuse)
 
     files.write_offset(3)

@@ -64,6 +64,7 @@ def wait_until_gone(identity):
         time.sleep(0.01)
 
 
+@pytest.mark.long("What follows the start is the same for both ways to start", but=["fork"])
 def test_every_line_is_kept_with_its_source_and_time(harness, launcher):
     before = time.time()
     harness.start(launcher, "write")
@@ -86,6 +87,7 @@ def test_every_line_is_kept_with_its_source_and_time(harness, launcher):
     assert {row.trial_id for row in rows} == {7}
 
 
+@pytest.mark.long("What follows the start is the same for both ways to start", but=["fork"])
 def test_logs_are_deleted_once_they_were_kept(harness, launcher):
     harness.start(launcher, "write")
     harness.wait_for_exit(launcher)
@@ -138,6 +140,7 @@ def test_cpu_slots_hide_the_gpus(harness):
     assert not any(line.startswith("TF_NUM_INTRAOP_THREADS") for line in lines)
 
 
+@pytest.mark.long("What follows the start is the same for both ways to start", but=["fork"])
 @pytest.mark.parametrize(
     ("what", "code", "line"),
     [
@@ -153,6 +156,7 @@ def test_errors_are_shown_as_an_interpreter_shows_them(harness, launcher, what, 
     assert not found.out_of_memory
 
 
+@pytest.mark.long("What follows the start is the same for both ways to start", but=["fork"])
 def test_a_crash_is_told_by_its_signal(harness, launcher):
     harness.start(launcher, "abort")
     found = harness.wait_for_exit(launcher)
@@ -169,6 +173,7 @@ def test_a_lack_of_memory_is_told(harness):
     assert found.exit_code == exit_codes.ExitCode.OUT_OF_MEMORY
 
 
+@pytest.mark.long("What follows the start is the same for both ways to start", but=["fork"])
 def test_a_process_is_killed_with_what_it_started(harness, launcher):
     identity = harness.start(launcher, "child")
     rows = harness.wait_for_line(launcher, "ready")
@@ -192,6 +197,7 @@ def test_a_process_that_ignores_sigterm_is_forced(harness):
     assert not found.out_of_memory
 
 
+@pytest.mark.long("What follows the start is the same for both ways to start", but=["fork"])
 def test_what_a_process_leaves_behind_ends_with_it(harness, launcher):
     harness.start(launcher, "child", variables={"CHILD_OUTLIVES": "1"})
     assert harness.wait_for_exit(launcher).exit_code == 0
@@ -409,6 +415,10 @@ def test_only_the_import_that_starts_a_thread_is_left_to_the_trials(
     assert "preloaded True" in " ".join(row.text for row in read_all(launcher))
 
 
+@pytest.mark.long(
+    "Further cases of a test of which some run every time",
+    but=["import os; os._exit(3)-it ended during the import of unusable"],
+)
 @pytest.mark.parametrize(
     ("code", "fault"),
     [
@@ -468,6 +478,7 @@ def test_threads_that_a_library_ends_for_a_fork_do_no_harm(harness, monkeypatch)
     assert launcher.find_slowness() == ""
 
 
+@pytest.mark.long("What follows the start is the same for both ways to start", but=["fork"])
 def test_no_process_sees_the_variables_that_keep_the_imports_quiet(harness, launcher, monkeypatch):
     for name in ("JE_ARROW_MALLOC_CONF", "NUMEXPR_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)
@@ -480,6 +491,9 @@ def test_no_process_sees_the_variables_that_keep_the_imports_quiet(harness, laun
     assert "OPENBLAS_NUM_THREADS" not in text
 
 
+@pytest.mark.long(
+    "Further cases of a test of which some run every time", but=["None", "glibc.malloc.hugetlb=1"]
+)
 @pytest.mark.parametrize(
     "own",
     [None, "", "glibc.malloc.check=0", "glibc.malloc.hugetlb=1", "glibc.malloc.hugetlb=0:"],
@@ -502,6 +516,7 @@ def test_a_module_that_can_not_be_imported_is_told_and_left_out(harness, caplog)
     assert "could not import no_such_module" in caplog.text
 
 
+@pytest.mark.long("What follows the start is the same for both ways to start", but=["fork"])
 def test_a_process_is_adopted_by_the_launcher_of_another_master(harness, launcher):
     identity = harness.start(launcher, "wait")
     first = harness.wait_for_line(launcher, "ready")
@@ -517,6 +532,7 @@ def test_a_process_is_adopted_by_the_launcher_of_another_master(harness, launche
     assert harness.wait_for_exit(other).signal == signal.SIGTERM
 
 
+@pytest.mark.long("What follows the start is the same for both ways to start", but=["fork"])
 def test_the_exit_and_the_lines_while_there_was_no_master_are_not_lost(harness, launcher):
     identity = harness.start(launcher, "write")
     launcher.close(kill=False)
@@ -616,6 +632,7 @@ time.sleep(60)
     assert harness.wait_for_exit(launcher).signal == signal.SIGTERM
 
 
+@pytest.mark.long("What follows the start is the same for both ways to start", but=["fork"])
 def test_closing_with_kill_ends_all_processes(harness, launcher):
     identities = [harness.start(launcher, "wait", launch_id=f"7-{number}") for number in range(2)]
     launcher.close(kill=True)
@@ -646,6 +663,7 @@ def test_a_fork_server_that_can_not_start_is_an_error(monkeypatch, harness):
         harness.start(harness.make(), "")
 
 
+@pytest.mark.long("What follows the start is the same for both ways to start", but=["fork"])
 def test_the_system_shows_nobody_the_token_of_a_process(harness, launcher):
     identity = harness.start(launcher, "wait", variables={"QUINTAIN_TOKEN": "7/7-1/secret"})
     harness.wait_for_line(launcher, "ready")

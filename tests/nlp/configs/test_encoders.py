@@ -33,6 +33,9 @@ def make_config(name, **options):
     return encoders.EncoderConfig({"type": name, name: {**SIZES, **OPTIONS[name], **options}})
 
 
+@pytest.mark.long(
+    "Further cases of a test of which some run every time", but=["bert", "query_bert"]
+)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", OPTIONS)
 def test_every_encoder_is_trained_by_both_tasks(name):

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors
-from quintain.nlp.data import labelled_files, tokenizers
+from quintain.nlp.data import line_files, tokenizers
 from quintain.nlp.data import pretrain_text_dataloader as loaders
 from quintain.nlp.data.masked import bert_vocabulary
 
@@ -156,7 +156,7 @@ def test_wrong_settings_are_errors(make_params, fields, message):
     [(b"one\ntwo\ncaf\xe9\n", ":3: byte 0xe9"), (b"one\ntw\xf0\x9f\x98", ":2: byte 0xf0")],
 )
 def test_a_line_that_is_not_utf8_is_named(make_params, tmp_path, monkeypatch, name, data, place):
-    monkeypatch.setattr(labelled_files, "_CHUNK_BYTES", 5)
+    monkeypatch.setattr(line_files, "_CHUNK_BYTES", 5)
     path = tmp_path / name
     path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
 
@@ -166,7 +166,7 @@ def test_a_line_that_is_not_utf8_is_named(make_params, tmp_path, monkeypatch, na
 
 @pytest.mark.slow
 def test_characters_may_lie_across_the_pieces_that_are_read(make_params, tmp_path, monkeypatch):
-    monkeypatch.setattr(labelled_files, "_CHUNK_BYTES", 3)
+    monkeypatch.setattr(line_files, "_CHUNK_BYTES", 3)
     (tmp_path / "a.txt").write_text("the house \U0001f600 of number 1\n" * 9)
 
     assert len(list(load(make_params(input_path=str(tmp_path / "a.txt"))))) > 0

@@ -30,7 +30,7 @@ def test_a_line_that_is_no_text_is_named(tmp_path):
 def test_a_damaged_file_is_named(tmp_path):
     (tmp_path / "a.gz").write_bytes(b"no gzip")
 
-    with pytest.raises(errors.DataError, match=r"a\.gz: cannot be read"):
+    with pytest.raises(errors.DataError, match=r"a\.gz: is not a complete gzip file"):
         list(train_sentencepiece.read_lines(f"{tmp_path}/a.gz"))
 
 

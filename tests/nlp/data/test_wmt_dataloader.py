@@ -210,6 +210,7 @@ def test_a_budget_smaller_than_a_sentence_is_an_error(make_params, static_batch)
 # Position
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["17"])
 @pytest.mark.slow
 @pytest.mark.parametrize("position", [0, 1, 17, 60])
 @pytest.mark.parametrize("kind", ["dynamic", "static", "records"])

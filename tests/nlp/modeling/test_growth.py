@@ -35,6 +35,10 @@ def build_trained(**arguments):
     return model
 
 
+@pytest.mark.long(
+    "Further cases of a test of which some run every time",
+    but=["factor-inner-num_layers-arguments1", "inner-arguments0"],
+)
 @pytest.mark.slow
 @pytest.mark.parametrize("arguments", [{}, {"use_bias": True}])
 @pytest.mark.parametrize(

@@ -130,6 +130,7 @@ def test_yaml_gives_sizes_and_gin_gives_internals():
         assert isinstance(block.feedforward_block, gated_feedforward.GatedFeedforward)
 
 
+@pytest.mark.long("Pretraining learns in every run")
 @pytest.mark.slow
 def test_the_example_of_yaml_and_gin_trains(tmp_path, capsys):
     flags = ["--experiment=bert/pretraining", f"--model_dir={tmp_path}", "--quiet"]

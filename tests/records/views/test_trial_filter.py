@@ -7,7 +7,7 @@ import pytest
 from quintain import errors
 from quintain.records.views import trial_filter
 
-VECTORS = pathlib.Path(__file__).parents[2] / "page" / "filter_vectors.json"
+VECTORS = pathlib.Path(__file__).with_name("filter_vectors.json")
 
 
 def read_vectors():
@@ -22,7 +22,7 @@ def read_vectors():
 @pytest.mark.parametrize(
     ("where", "row", "vector"), [one for one in read_vectors() if "result" in one.values[2]]
 )
-def test_an_expression_chooses_what_the_page_chooses(where, row, vector):
+def test_an_expression_chooses_what_it_says(where, row, vector):
     columns = {name: [value] for name, value in row.items()}
 
     assert trial_filter.parse(where, row).test(columns, 1) == [vector["result"]]

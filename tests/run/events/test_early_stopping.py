@@ -113,6 +113,7 @@ def test_a_run_ends_early_with_a_message_and_a_checkpoint_and_stays_ended(
         assert [json.loads(line)["step"] for line in file] == [10, 20, 30, 40, 50]
 
 
+@pytest.mark.long("A run ends early in every run of the tests")
 @pytest.mark.slow
 def test_the_result_of_a_run_says_that_it_was_stopped_early(tmp_path, stopping_params):
     result = train_lib.train_from_config(
@@ -123,6 +124,7 @@ def test_the_result_of_a_run_says_that_it_was_stopped_early(tmp_path, stopping_p
     assert not result.is_complete
 
 
+@pytest.mark.long("A run ends early in every run of the tests")
 @pytest.mark.slow
 def test_a_run_that_keeps_nothing_ends_early_too(stopping_params):
     reporter = Collector()

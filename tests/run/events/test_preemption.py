@@ -23,7 +23,7 @@ def test_a_notice_requests_to_stop():
 
     with (
         orbit.Interruption() as interruption,
-        preemption.watch_notices(
+        preemption.notices_watched(
             FakeStrategy(RESOLVER), interruption, has_notice=has_notice, poll_secs=0.01
         ),
     ):
@@ -37,7 +37,7 @@ def test_without_a_notice_nothing_happens_and_the_watch_ends():
 
     with (
         orbit.Interruption() as interruption,
-        preemption.watch_notices(
+        preemption.notices_watched(
             FakeStrategy(RESOLVER),
             interruption,
             has_notice=lambda: looks.append(1) or False,
@@ -52,7 +52,7 @@ def test_without_a_notice_nothing_happens_and_the_watch_ends():
 def test_a_single_machine_is_not_watched():
     with (
         orbit.Interruption() as interruption,
-        preemption.watch_notices(FakeStrategy(None), interruption, has_notice=lambda: True),
+        preemption.notices_watched(FakeStrategy(None), interruption, has_notice=lambda: True),
     ):
         pass
 

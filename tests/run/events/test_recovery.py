@@ -125,6 +125,7 @@ def get_straight_weights(cache, params, tmp_path):
     return cache["weights"]
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["task0", "task3"])
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("task", "runtime"),
@@ -181,6 +182,7 @@ def test_the_diagnosis_names_metrics_variables_steps_and_trials(tmp_path, broken
     assert os.path.basename(checkpoints.list_checkpoints(str(tmp_path))[-1]) == "ckpt-10"
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["warmup1"])
 @pytest.mark.slow
 @pytest.mark.parametrize("warmup", [{}, {"warmup": {"type": "linear"}}])
 def test_each_recovery_lowers_the_learning_rate_for_the_rest_also_of_a_resumed_run(
@@ -206,6 +208,7 @@ def test_each_recovery_lowers_the_learning_rate_for_the_rest_also_of_a_resumed_r
     assert [rate for *_, rate in second.loops] == pytest.approx([0.0025] * 2)
 
 
+@pytest.mark.long("Rare ways of a recovery; the tests beside it show the others")
 @pytest.mark.slow
 def test_the_initial_state_is_a_checkpoint_to_go_back_to(tmp_path, broken_params):
     reporter = Collector()
@@ -255,6 +258,7 @@ def test_batches_are_left_out_also_after_a_restart_before_their_turn(tmp_path, b
     assert_same_weights(read_weights(tmp_path / "run", 30), read_weights(tmp_path / "straight", 30))
 
 
+@pytest.mark.long("Rare ways of a recovery; the tests beside it show the others")
 @pytest.mark.slow
 def test_recoveries_of_a_former_run_in_the_directory_do_not_count(tmp_path, broken_params):
     state = recovery_state.RecoveryState()
@@ -298,6 +302,7 @@ def test_a_checkpoint_with_values_that_are_not_finite_is_passed_over(tmp_path, b
     assert checkpoints.list_checkpoints(str(tmp_path))[-1].endswith("ckpt-30")
 
 
+@pytest.mark.long("Rare ways of a recovery; the tests beside it show the others")
 @pytest.mark.slow
 def test_evaluations_of_the_abandoned_steps_are_done_again(tmp_path, broken_params):
     params = broken_params(
@@ -321,6 +326,7 @@ def test_evaluations_of_the_abandoned_steps_are_done_again(tmp_path, broken_para
     assert steps == [10, 20, 30]
 
 
+@pytest.mark.long("Rare ways of a recovery; the tests beside it show the others")
 @pytest.mark.slow
 def test_the_data_may_end_while_batches_are_left_out(tmp_path, broken_params):
     params = broken_params({"bad_batch": 17, "num_batches": 18}, recovery_max_trials=1)
@@ -371,6 +377,7 @@ def test_recovery_action_restores_the_newest_checkpoint(tmp_path):
     assert value.numpy() == 1.0
 
 
+@pytest.mark.long("Rare ways of a recovery; the tests beside it show the others")
 @pytest.mark.slow
 def test_a_lowered_constant_rate_is_lowered_once_by_a_restart(tmp_path, broken_params):
     reporter = Collector()

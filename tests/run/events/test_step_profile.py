@@ -51,6 +51,7 @@ def test_a_profile_of_the_steps_is_written(tmp_path, line_params):
     assert any("The profile is in" in message for message in reporter.messages)
 
 
+@pytest.mark.long("A profile is written in every run")
 @pytest.mark.slow
 def test_loops_end_where_the_profile_starts_and_stops(tmp_path, line_params, profiler):
     reporter = train(line_params({"trainer": {"train_steps": 15}}), tmp_path, "3:7")
@@ -59,6 +60,7 @@ def test_loops_end_where_the_profile_starts_and_stops(tmp_path, line_params, pro
     assert profiler == [("start", str(tmp_path)), ("stop",)]
 
 
+@pytest.mark.long("A profile is written in every run")
 @pytest.mark.slow
 def test_a_run_that_ends_early_still_writes_its_profile(tmp_path, line_params, profiler):
     train(line_params({"trainer": {"train_steps": 5}}), tmp_path, "3:70")
@@ -66,6 +68,7 @@ def test_a_run_that_ends_early_still_writes_its_profile(tmp_path, line_params, p
     assert [name for name, *_ in profiler] == ["start", "stop"]
 
 
+@pytest.mark.long("A profile is written in every run")
 @pytest.mark.slow
 def test_steps_that_are_over_are_not_profiled(tmp_path, line_params, profiler):
     train(line_params({"trainer": {"train_steps": 5}}), tmp_path, "0:1")

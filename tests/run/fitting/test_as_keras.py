@@ -1,11 +1,15 @@
 """What `fit` measures, against what Keras' `fit` measures on the same batches in the same order."""
 
+import csv
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from quintain.run.fitting import fit
+from quintain.server.runs import run_index, run_reader
+from tests import event_files
 
 pytestmark = pytest.mark.slow
 
@@ -179,6 +183,10 @@ def own_step():
     return model, batch(X, Y), {}
 
 
+@pytest.mark.long(
+    "Further cases of a test of which some run every time",
+    but=["several_outputs", "recurrent", "own_step"],
+)
 @pytest.mark.parametrize(
     "build",
     [
@@ -225,6 +233,38 @@ def test_every_number_is_that_of_keras(tmp_path, build):
     assert {name: found.get(name) for name in expected} == {
         name: pytest.approx(values, rel=1e-6) for name, values in expected.items()
     }
+
+
+def test_every_place_shows_the_numbers_of_keras(tmp_path):
+    """The run's record, the page, event files and a logger, beside the history."""
+    model, data, _ = sample_weights()
+    model.set_weights([np.ones([4, 1]) / 2, np.zeros([1])])
+    expected = model.fit(data, epochs=2, validation_data=data, shuffle=False, verbose=0).history
+    model, data, _ = sample_weights()
+    model.set_weights([np.ones([4, 1]) / 2, np.zeros([1])])
+    trainer = {"loggers": [{"type": "csv"}]}
+    directory = tmp_path / "run"
+
+    fit.fit(model, data, data, model_dir=str(directory), epochs=2, trainer=trainer)
+
+    found = run_index.FoundRun("run", "run", directory)
+    curves = run_reader.RunReader().read_curves(found, "")
+    tables = {
+        name: list(csv.DictReader((directory / f"{name}.csv").read_text().splitlines()))
+        for name in ("training", "validation")
+    }
+    for name, values in expected.items():
+        validated = name.startswith("val_")
+        name = name.removeprefix("val_")
+        values = pytest.approx(values, rel=1e-6)
+        if name == "loss":
+            name = "validation_loss" if validated else "training_loss"
+        columns = curves.evaluations if validated else curves.training
+        assert columns.metrics[name] == values
+        table = tables["validation" if validated else "training"]
+        assert [float(row[name]) for row in table] == values
+        events = event_files.read_scalars(directory / ("validation" if validated else "train"))
+        assert [value for _, value in events[name]] == values
 
 
 def test_every_number_of_two_replicas_is_that_of_keras(run_program):

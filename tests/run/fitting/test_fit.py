@@ -163,6 +163,7 @@ def build_own_steps():
     return model
 
 
+@pytest.mark.long("Further runs of `fit`; killed ones and their numbers are tried in every run")
 @pytest.mark.slow
 def test_a_model_with_steps_of_its_own_and_data_of_python_go_on_to_the_bit(tmp_path):
     history = check_exact(build_own_steps, Batches, tmp_path)
@@ -229,6 +230,7 @@ class OwnMetrics(GuideSteps):
         return logs
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["GuideSteps"])
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [GuideSteps, OwnMetrics])
 def test_steps_as_keras_2_wrote_them_measure_what_they_measured_there(tmp_path, kind):
@@ -315,6 +317,7 @@ def module(tmp_path, monkeypatch):
     sys.modules.pop("own_model_of_fit")
 
 
+@pytest.mark.long("Further runs of `fit`; killed ones and their numbers are tried in every run")
 @pytest.mark.slow
 def test_commands_know_the_run_of_a_module(module, tmp_path, capsys, monkeypatch):
     run = str(tmp_path / "run")
@@ -339,6 +342,7 @@ def test_commands_know_the_run_of_a_module(module, tmp_path, capsys, monkeypatch
     assert list(json.loads(capsys.readouterr().out)) == ["outputs"]
 
 
+@pytest.mark.long("Further runs of `fit`; killed ones and their numbers are tried in every run")
 @pytest.mark.slow
 def test_training_ends_early_and_the_best_is_kept(tmp_path):
     model = build_model()

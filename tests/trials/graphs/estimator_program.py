@@ -334,7 +334,7 @@ def damage(directory, training):
 
     controller = build(LinesTrial, new_spec(directory))
     try:
-        with controller.naming_files():
+        with controller.file_errors_named():
             controller.train(2) if training else controller.validate()
     except errors.DataError as error:
         return str(error).replace(str(directory), "DIR")

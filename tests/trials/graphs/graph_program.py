@@ -341,7 +341,7 @@ def damage(directory):
         path.write_bytes(damaged)
         try:
             controller = build(StatelessTrial, new_spec(directory), make)
-            with controller.naming_files():
+            with controller.file_errors_named():
                 controller.train(5)
         except errors.DataError as error:
             messages.append(str(error).replace(str(directory), "DIR"))

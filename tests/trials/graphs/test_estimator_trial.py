@@ -10,6 +10,7 @@ def results(run_program):
     return run_program(pathlib.Path(__file__).parent / "estimator_program.py", is_fresh=True)
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["custom"])
 @pytest.mark.parametrize("name", ["dnn", "linear", "combined", "custom"])
 def test_a_training_in_two_processes_is_that_of_one_to_the_bit(results, name):
     outcome = results[name]
@@ -19,11 +20,13 @@ def test_a_training_in_two_processes_is_that_of_one_to_the_bit(results, name):
     assert outcome["final"]
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["combined"])
 @pytest.mark.parametrize("name", ["dnn", "linear", "combined", "custom"])
 def test_what_a_validation_measures_is_known_before(results, name):
     assert results[name]["listed"]
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["trained"])
 @pytest.mark.parametrize("number", range(3), ids=["evaluated", "trained", "tensors"])
 def test_a_line_that_can_not_be_taken_is_named_with_its_file(results, number):
     assert results["damage"][number].startswith("DIR/a [1] ü.csv:3: '1,2,x,4,0': Invalid")

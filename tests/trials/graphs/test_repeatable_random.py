@@ -14,7 +14,7 @@ from quintain.trials.graphs import repeatable_random
 
 def draw(step):
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        with repeatable_random.stepwise(tf.constant(step, tf.int64)):
+        with repeatable_random.random_ops_by_step(tf.constant(step, tf.int64)):
             values = tf.compat.v1.random_uniform([3], seed=7)
         return session.run(values).tolist()
 
@@ -28,7 +28,7 @@ def test_tensorflow_is_as_before_after_a_block_that_fails():
     before = vars(gen_random_ops).copy()
 
     with pytest.raises(ZeroDivisionError):
-        _fail_within(repeatable_random.stepwise(tf.constant(0, tf.int64)))
+        _fail_within(repeatable_random.random_ops_by_step(tf.constant(0, tf.int64)))
 
     assert vars(gen_random_ops) == before
 
@@ -63,7 +63,7 @@ def run_loops(step):
 
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         tf.compat.v1.set_random_seed(3)
-        with repeatable_random.stepwise(tf.constant(step, tf.int64)):
+        with repeatable_random.random_ops_by_step(tf.constant(step, tf.int64)):
             nested = collect(
                 lambda number, _: number < 3,
                 lambda: collect(lambda number, _: number < 2, draw_one),
@@ -89,7 +89,7 @@ def test_each_iteration_of_a_loop_draws_numbers_of_its_own(kind_of_loop):
 
 def test_a_loop_around_the_block_changes_nothing(kind_of_loop):
     def draw_in_block(_):
-        with repeatable_random.stepwise(tf.constant(5, tf.int64)):
+        with repeatable_random.random_ops_by_step(tf.constant(5, tf.int64)):
             return tf.compat.v1.random_uniform([], seed=3)
 
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
@@ -99,7 +99,7 @@ def test_a_loop_around_the_block_changes_nothing(kind_of_loop):
 
 def test_a_graph_whose_loops_draw_can_be_exported_and_read(kind_of_loop):
     with tf.Graph().as_default():
-        with repeatable_random.stepwise(tf.constant(1, tf.int64)):
+        with repeatable_random.random_ops_by_step(tf.constant(1, tf.int64)):
             tf.identity(tf.map_fn(lambda _: tf.compat.v1.random_uniform([]), tf.zeros([3])), "out")
         exported = tf.compat.v1.train.export_meta_graph()
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
@@ -109,7 +109,7 @@ def test_a_graph_whose_loops_draw_can_be_exported_and_read(kind_of_loop):
 
 def test_operations_without_a_seed_draw_numbers_of_their_own():
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        with repeatable_random.stepwise(tf.constant(1, tf.int64)):
+        with repeatable_random.random_ops_by_step(tf.constant(1, tf.int64)):
             draws = [tf.raw_ops.RandomUniform(shape=[2], dtype=tf.float32) for _ in range(2)]
         first, second = session.run(draws)
     assert first.tolist() != second.tolist()
@@ -134,7 +134,9 @@ def sample(sampler, unique, is_replaced):
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         tf.compat.v1.set_random_seed(1)
         step = tf.compat.v1.placeholder_with_default(tf.constant(0, tf.int64), [])
-        block = repeatable_random.stepwise(step) if is_replaced else contextlib.nullcontext()
+        block = (
+            repeatable_random.random_ops_by_step(step) if is_replaced else contextlib.nullcontext()
+        )
         with block:
             tensors = sampler([[5], [20]], 1, 12, unique, 30)
         if is_replaced:
@@ -151,6 +153,10 @@ def sample(sampler, unique, is_replaced):
     return drawn, true, sampled
 
 
+@pytest.mark.long(
+    "Further cases of a test of which some run every time",
+    but=["uniform-True", "fixed_unigram-False"],
+)
 @pytest.mark.slow
 @pytest.mark.parametrize("unique", [True, False])
 @pytest.mark.parametrize("name", SAMPLERS)
@@ -166,7 +172,7 @@ def test_candidates_are_drawn_as_tensorflow_draws_them(name, unique):
 def test_more_different_candidates_than_classes_are_an_error():
     with (
         tf.Graph().as_default(),
-        repeatable_random.stepwise(tf.constant(0, tf.int64)),
+        repeatable_random.random_ops_by_step(tf.constant(0, tf.int64)),
         pytest.raises(ValueError, match="Of 3 classes num_sampled=4"),
     ):
         tf.random.uniform_candidate_sampler([[1]], 1, 4, True, 3)
@@ -175,7 +181,7 @@ def test_more_different_candidates_than_classes_are_an_error():
 def test_other_operations_draw_what_they_drew_before():
     box = tf.constant([[[0.1, 0.1, 0.9, 0.9]]])
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        with repeatable_random.stepwise(tf.constant(2, tf.int64)):
+        with repeatable_random.random_ops_by_step(tf.constant(2, tf.int64)):
             poisson = tf.random.poisson([2000], [2.0, 5.0])
             truncated = random_ops.parameterized_truncated_normal(
                 [2, 2000], [0.0, 5.0], [1.0, 1.0], [-1.0, 4.0], [1.0, 6.0]
@@ -192,7 +198,7 @@ def test_other_operations_draw_what_they_drew_before():
 
 
 def test_what_has_a_state_that_can_not_be_kept_is_named_with_its_line(caplog):
-    with tf.Graph().as_default(), repeatable_random.stepwise(tf.constant(2, tf.int64)):
+    with tf.Graph().as_default(), repeatable_random.random_ops_by_step(tf.constant(2, tf.int64)):
         tf.nn.fractional_max_pool(tf.ones([1, 8, 8, 1]), 1.4, seed=1)
         assert not caplog.messages
         tf.random.learned_unigram_candidate_sampler([[1]], 1, 2, True, 9)

@@ -10,6 +10,7 @@ def results(run_program):
     return run_program(pathlib.Path(__file__).parent / "graph_program.py", is_fresh=True)
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["parts"])
 @pytest.mark.parametrize("name", ["split", "in_order", "generator", "parts"])
 def test_a_training_in_two_processes_is_that_of_one_to_the_bit(results, name):
     outcome = results[name]
@@ -25,6 +26,7 @@ def test_random_numbers_differ_in_each_step_and_the_counter_counts_steps(results
     assert outcome["rates"] == pytest.approx([0.1 * 0.5 ** (step / 5) for step in range(3)])
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["split"])
 @pytest.mark.parametrize("name", ["split", "parts"])
 def test_a_warm_start_begins_to_count_anew(results, name):
     assert results[name]["warm_total"] == results[name]["warm_counter"] == 0
@@ -63,6 +65,10 @@ def test_a_damaged_record_is_named_with_its_file(results):
     assert cut.startswith("DIR/a [1] ü.tfrecord: record 22, at byte")
 
 
+@pytest.mark.long(
+    "Further cases of a test of which some run every time",
+    but=["no_loss", "no_optimizer", "endless"],
+)
 @pytest.mark.parametrize(
     ("name", "words"),
     [
@@ -92,6 +98,7 @@ def test_gradients_of_some_batches_are_averaged_or_added(results):
         assert outcome == {"waits": True, "updates": True, "goes_on": True, "counter": 4}
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["steps"])
 @pytest.mark.parametrize("name", ["adam", "steps", "doubled"])
 def test_an_optimizer_that_was_written_for_the_first_variables_does_its_steps(results, name):
     assert results["optimizers"][name] is True

@@ -161,6 +161,9 @@ def test_models_with_several_outputs_measure_each(build):
     assert validated["top"] >= validated["second"]
 
 
+@pytest.mark.long(
+    "Further cases of a test of which some run every time", but=["sequence", "generators"]
+)
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", DATA)
 def test_all_kinds_of_data_are_read_and_resumed(build, kind):

@@ -223,6 +223,10 @@ class OwnStepsTrial(LinearTrial):
         return [Annealing(self.weight)]
 
 
+@pytest.mark.long(
+    "Further cases of a test of which some run every time",
+    but=["OwnStepsTrial", "StatefulCallbacksTrial", "SeededNoiseTrial"],
+)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "trial_class",
@@ -692,7 +696,7 @@ def test_a_damaged_record_is_named_with_its_file(spec, tmp_path):
 
     controller = build(RecordsTrial, spec)
     message = "record 6, at byte 172, is damaged"
-    with pytest.raises(errors.DataError, match=message) as caught, controller.naming_files():
+    with pytest.raises(errors.DataError, match=message) as caught, controller.file_errors_named():
         controller.train(5)
     assert str(caught.value).startswith(path)
 

@@ -75,7 +75,7 @@ def test_who_can_not_be_reached_is_named_and_waited_for(monkeypatch):
 
     monkeypatch.setattr(socket, "create_connection", connect)
     monkeypatch.setattr("time.sleep", lambda _: None)
-    with retries.telling(told.append):
+    with retries.wait_listener(told.append):
         members.await_reachable([A, A, B], 0)
     assert asked == [("10.0.0.2", 2)] * 3
     assert told[0].endswith("at 10.0.0.2:2, on machine b: timed out")

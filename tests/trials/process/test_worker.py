@@ -86,6 +86,7 @@ class Master:
                 return 409, {"error": {"kind": "StateError", "message": "late"}}
             result = codec.from_plain(workload.WorkloadResult, body)
             self.results.setdefault(result.workload.number, result)
+            return 200, None
         else:
             self.polls += 1
             for task in self.workloads:

@@ -1,4 +1,4 @@
-"""Attention in linear time, by features of queries and keys instead of a softmax.
+"""Kernel attention (Performer): linear time, by features of queries and keys.
 
 Shapes:
     B  examples in the batch
@@ -187,24 +187,7 @@ class KernelAttention(attention_cache.CacheInPlace, keras.layers.MultiHeadAttent
         causal_padding: str | None = None,
         **kwargs: Any,
     ) -> None:
-        """Stores and checks the options, and draws the projection.
-
-        Args:
-            feature_transform: One of `kernel_features.NAMES`.
-            num_random_features: `M`, to which queries and keys are projected; 0 for no projection.
-            seed: Seed of the projection; each layer of a model should have its own.
-            redraw: Whether each step of training draws a projection anew.
-            is_short_seq: Whether features are compared pair by pair, with a softmax.
-            begin_kernel: How many queries, from the first, have ordinary attention.
-            scale: Factor of the products; None for one by the root of a head's width.
-            scale_by_length: Whether the factor grows with the logarithm of the length.
-            use_causal_windowed: Whether positions attend to those before only, see
-                `causal_windowed_performer_attention`.
-            causal_chunk_length: Its `chunk_length`.
-            causal_window_length: Its `window_length`.
-            causal_window_decay: Its `window_decay`.
-            causal_padding: Its `padding`.
-            **kwargs: Arguments of `keras.layers.MultiHeadAttention`.
+        """Checks the options, and draws the projection.
 
         Raises:
             ConfigError: If there is no such transform, or options exclude each other.

@@ -1,4 +1,4 @@
-"""Features of queries and keys whose products stand for the exponentials of attention.
+"""Random features of kernel attention, whose products approximate its exponentials.
 
 Shapes:
     B  examples in the batch

@@ -1,4 +1,4 @@
-"""Attention that learns how much each dimension of its queries counts."""
+"""Attention with a learnt scale for each dimension of its queries."""
 
 import math
 from typing import Any, Final
@@ -8,7 +8,7 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain.config import gin_io
-from quintain.nlp.modeling.layers import einsum_attention
+from quintain.garden.nlp.attention import einsum_attention
 
 _INVERSE_AT_ZERO: Final = 1.0 / math.log(2.0)
 """1 / softplus(0): a scale that has not been learnt is 1."""
@@ -20,7 +20,6 @@ class PerDimScaleAttention(einsum_attention.EinsumAttention):
     """Keras' attention, with a factor learnt for each dimension of a head's queries."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Stores the options; arguments as for `keras.layers.MultiHeadAttention`."""
         super().__init__(*args, **kwargs)
 
     @override

@@ -1,4 +1,4 @@
-"""Attention by content and by distance, as in Transformer-XL and XLNet.
+"""Relative attention of Transformer-XL and XLNet, by content and by distance.
 
 Shapes:
     B  examples in the batch
@@ -37,12 +37,6 @@ class MultiHeadRelativeAttention(keras.layers.MultiHeadAttention):
     """
 
     def __init__(self, kernel_initializer: Any = "variance_scaling", **kwargs: Any) -> None:
-        """Stores the options.
-
-        Args:
-            kernel_initializer: Keras' initializer of kernels.
-            **kwargs: Arguments of `keras.layers.MultiHeadAttention`.
-        """
         super().__init__(kernel_initializer=kernel_initializer, **kwargs)
 
     @override

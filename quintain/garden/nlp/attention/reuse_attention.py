@@ -1,4 +1,4 @@
-"""Attention some of whose heads take the weights of an earlier block.
+"""Reuse attention: some heads take the weights of an earlier block.
 
 Shapes:
     B  examples in the batch
@@ -16,7 +16,8 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain import errors
-from quintain.nlp.modeling.layers import einsum_attention, layer_arguments
+from quintain.garden.nlp.attention import einsum_attention
+from quintain.nlp.modeling.layers import layer_arguments
 
 
 @keras.saving.register_keras_serializable(package="Text")
@@ -48,27 +49,7 @@ class ReuseMultiHeadAttention(einsum_attention.EinsumAttention):
         bias_constraint: Any = None,
         **kwargs: Any,
     ) -> None:
-        """Stores the options.
-
-        Args:
-            num_heads: Attention heads.
-            key_dim: Width of a head's queries and keys.
-            value_dim: Width of a head's values; None for `key_dim`.
-            dropout: Share of the attention weights that training drops.
-            reuse_attention: Heads whose weights are given; -1 for all.
-            use_relative_pe: Whether the distance of positions adds to the scores.
-            pe_max_seq_length: Longest distance that is told from longer ones.
-            use_bias: Whether the projections have biases.
-            output_shape: Width of the output; None for that of the queries.
-            attention_axes: Dimensions over which attention is.
-            kernel_initializer: Keras' initializer of kernels.
-            bias_initializer: Likewise of biases.
-            kernel_regularizer: Keras' regularizer of kernels.
-            bias_regularizer: Likewise of biases.
-            activity_regularizer: Likewise of the outputs of dense layers.
-            kernel_constraint: Keras' constraint on kernels.
-            bias_constraint: Likewise on biases.
-            **kwargs: Arguments of a Keras layer.
+        """Checks the options.
 
         Raises:
             ConfigError: If `reuse_attention` is not from -1 to `num_heads`.

@@ -1,4 +1,4 @@
-"""Masks of attention.
+"""Self-attention masks.
 
 Shapes:
     B  examples in the batch

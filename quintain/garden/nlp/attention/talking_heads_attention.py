@@ -1,4 +1,4 @@
-"""Attention whose heads talk: scores and weights are mixed across heads.
+"""Talking-heads attention: scores and weights are mixed across heads.
 
 Shapes:
     B  examples in the batch
@@ -14,8 +14,8 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain.config import gin_io
+from quintain.garden.nlp.attention import einsum_attention
 from quintain.modeling import tf_utils
-from quintain.nlp.modeling.layers import einsum_attention
 
 
 @keras.saving.register_keras_serializable(package="Text")
@@ -32,7 +32,6 @@ class TalkingHeadsAttention(einsum_attention.EinsumAttention):
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Stores the options; arguments as for `keras.layers.MultiHeadAttention`."""
         super().__init__(*args, **kwargs)
 
     @override

@@ -1,4 +1,4 @@
-"""A feed-forward part whose matrices are blocks along the diagonal.
+"""Feed-forward block with block-diagonal matrices.
 
 Shapes:
     B  examples in the batch
@@ -42,22 +42,7 @@ class BlockDiagFeedforward(keras.layers.Layer):
         bias_constraint: Any = None,
         **kwargs: Any,
     ) -> None:
-        """Stores the options.
-
-        Args:
-            intermediate_size: Width between the layers, a multiple of `num_blocks`.
-            intermediate_activation: Keras' name of the activation, or a function.
-            dropout: Share of the output that training drops.
-            num_blocks: Blocks; they divide the width as well.
-            apply_mixing: Whether what the blocks give is mixed, by a small matrix.
-            kernel_initializer: Keras' initializer of kernels.
-            bias_initializer: Likewise of biases.
-            kernel_regularizer: Keras' regularizer of kernels.
-            bias_regularizer: Likewise of biases.
-            activity_regularizer: Likewise of the outputs of dense layers.
-            kernel_constraint: Keras' constraint on kernels.
-            bias_constraint: Likewise on biases.
-            **kwargs: Arguments of a Keras layer.
+        """Checks the options.
 
         Raises:
             ConfigError: If `num_blocks` does not divide `intermediate_size`.

@@ -1,4 +1,4 @@
-"""Embeddings that are narrower than the model, and then projected to its width."""
+"""Factorized embeddings: narrower than the model, then projected to its width."""
 
 from typing import Any
 
@@ -29,17 +29,6 @@ class FactorizedEmbedding(on_device_embedding.OnDeviceEmbedding):
         scale_factor: float | None = None,
         **kwargs: Any,
     ) -> None:
-        """Stores the sizes.
-
-        Args:
-            vocab_size: Number of ids.
-            embedding_width: Width of an embedding.
-            output_dim: Width to which it is projected.
-            initializer: Keras' initializer of the embeddings and of the projection.
-            use_one_hot: Whether to multiply by one-hot vectors, which some devices do faster.
-            scale_factor: Factor of what is looked up; None for 1.
-            **kwargs: Arguments of a Keras layer.
-        """
         super().__init__(
             vocab_size=vocab_size,
             embedding_width=embedding_width,

@@ -1,4 +1,4 @@
-"""A feed-forward part with gates, of one layer or several, that adds its input by itself.
+"""Gated feed-forward block, of one layer or several, with its own residual.
 
 Shapes:
     B  examples in the batch
@@ -16,13 +16,13 @@ from typing_extensions import override
 
 from quintain import errors
 from quintain.config import gin_io
+from quintain.garden.nlp.layers import util
 from quintain.modeling import tf_utils
 from quintain.nlp.modeling.layers import (
     dropout,
     feed_forward,
     layer_arguments,
     projection,
-    util,
 )
 from quintain.nlp.modeling.layers.layer_normalization import LayerNormalization
 
@@ -62,25 +62,7 @@ class GatedFeedforward(keras.layers.Layer):
         bias_constraint: Any = None,
         **kwargs: Any,
     ) -> None:
-        """Stores the options.
-
-        Args:
-            inner_dim: Width between the layers; `intermediate_size` is the same.
-            inner_activation: Keras' name of the activation, or a function;
-                `intermediate_activation` is the same.
-            dropout: Share of the output that training drops.
-            use_gate: Whether there is a gate; without one it is an ordinary feed-forward part.
-            apply_output_layer_norm: Whether the input is added and the sum normalised.
-            num_blocks: How many such pairs of layers there are, one after the other.
-            dropout_position: `before_residual` or `after_residual`.
-            kernel_initializer: Keras' initializer of kernels.
-            bias_initializer: Likewise of biases.
-            kernel_regularizer: Keras' regularizer of kernels.
-            bias_regularizer: Likewise of biases.
-            activity_regularizer: Likewise of the outputs of dense layers.
-            kernel_constraint: Keras' constraint on kernels.
-            bias_constraint: Likewise on biases.
-            **kwargs: Arguments of a Keras layer.
+        """Checks the options.
 
         Raises:
             ConfigError: If there is no such `dropout_position`.

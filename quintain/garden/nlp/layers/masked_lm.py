@@ -1,4 +1,4 @@
-"""The head that predicts masked words.
+"""Masked-language-model head.
 
 Shapes:
     B  examples in the batch
@@ -39,15 +39,7 @@ class MaskedLM(keras.layers.Layer):
         name: str | None = None,
         **kwargs: Any,
     ) -> None:
-        """Stores the options.
-
-        Args:
-            embedding_table: The encoder's embeddings of words, a variable or tensor `[V, E]`.
-            activation: Keras' name of the dense layer's activation, or a function; None for none.
-            initializer: Keras' initializer of its kernel.
-            output: `logits`, or `predictions` for their logarithmic softmax.
-            name: Name of the layer.
-            **kwargs: Arguments of a Keras layer.
+        """Checks the options.
 
         Raises:
             ConfigError: If there is no such output.

@@ -19,13 +19,6 @@ class MatMulWithMargin(keras.layers.Layer):
     """Products of all pairs, less a margin for those that belong together."""
 
     def __init__(self, logit_scale: float = 1.0, logit_margin: float = 0.0, **kwargs: Any) -> None:
-        """Stores the numbers.
-
-        Args:
-            logit_scale: Factor of the products.
-            logit_margin: What is taken from the products of pairs that belong together.
-            **kwargs: Arguments of a Keras layer.
-        """
         super().__init__(**kwargs)
         self.logit_scale = logit_scale
         self.logit_margin = logit_margin

@@ -1,4 +1,4 @@
-"""Layers that mix positions without attention, for FNet and its kin.
+"""Token mixing without attention, for FNet and its kin.
 
 They are called as attention is, with `query` and `value`, and use the query alone.
 
@@ -22,7 +22,7 @@ default_kernel_initializer = tf_utils.build_constant_initializer(2e-2)
 
 
 class MixingMechanism(enum.StrEnum):
-    """How positions are mixed."""
+    """Mechanisms that mix positions."""
 
     FOURIER = "fourier"
     """By the Fourier transform."""
@@ -35,10 +35,9 @@ class MixingMechanism(enum.StrEnum):
 
 
 class MixingLayer(keras.layers.Layer):
-    """What mixing layers share: they are called as attention is."""
+    """Base of mixing layers, which are called as attention is."""
 
     def __init__(self, name: str = "mixing", **kwargs: Any) -> None:
-        """Stores the arguments of a Keras layer."""
         super().__init__(name=name, **kwargs)
 
     @override
@@ -98,14 +97,6 @@ class FourierTransformLayer(_TransformLayer):
     def __init__(
         self, use_fft: bool = False, name: str = "fourier_transform", **kwargs: Any
     ) -> None:
-        """Stores how it is computed.
-
-        Args:
-            use_fft: Whether by the fast algorithm; otherwise by matrices, which needs inputs of a
-                fixed length.
-            name: Name of the layer.
-            **kwargs: Arguments of a Keras layer.
-        """
         super().__init__(use_fft=use_fft, name=name, **kwargs)
 
     @override
@@ -125,14 +116,6 @@ class HartleyTransformLayer(_TransformLayer):
     def __init__(
         self, use_fft: bool = False, name: str = "hartley_transform", **kwargs: Any
     ) -> None:
-        """Stores how it is computed.
-
-        Args:
-            use_fft: Whether by the fast algorithm; otherwise by matrices, which needs inputs of a
-                fixed length.
-            name: Name of the layer.
-            **kwargs: Arguments of a Keras layer.
-        """
         super().__init__(use_fft=use_fft, name=name, **kwargs)
 
     @override
@@ -156,13 +139,6 @@ class LinearTransformLayer(MixingLayer):
         name: str = "linear_transform",
         **kwargs: Any,
     ) -> None:
-        """Stores the initializer of both matrices.
-
-        Args:
-            kernel_initializer: Keras' initializer.
-            name: Name of the layer.
-            **kwargs: Arguments of a Keras layer.
-        """
         super().__init__(name=name, **kwargs)
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 

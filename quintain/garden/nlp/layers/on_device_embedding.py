@@ -1,4 +1,4 @@
-"""Embeddings of ids.
+"""Embedding table of ids.
 
 Shapes:
     V  ids
@@ -33,17 +33,6 @@ class OnDeviceEmbedding(keras.layers.Layer):
         weight_fallback_dtype: Any = tf.float32,
         **kwargs: Any,
     ) -> None:
-        """Stores the sizes.
-
-        Args:
-            vocab_size: Number of ids.
-            embedding_width: Width of an embedding.
-            initializer: Keras' initializer of the embeddings.
-            use_one_hot: Whether to multiply by one-hot vectors, which some devices do faster.
-            scale_factor: Factor of what is looked up; None for 1.
-            weight_fallback_dtype: Not used: the dtype of variables never follows that of the ids.
-            **kwargs: Arguments of a Keras layer.
-        """
         given = layer_arguments.LayerArguments(locals())
         super().__init__(**kwargs)
         self._given = given

@@ -1,4 +1,4 @@
-"""Several sequences in one row, and blocks that encode some positions only.
+"""Packed sequences, and encoder blocks with a stride.
 
 Shapes:
     B  examples in the batch
@@ -14,9 +14,12 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain import errors
-from quintain.garden.nlp.layers import rezero_transformer, transformer_scaffold
+from quintain.garden.nlp.layers import (
+    rezero_transformer,
+    transformer_encoder_block,
+    transformer_scaffold,
+)
 from quintain.modeling import tf_utils
-from quintain.nlp.modeling.layers import transformer_encoder_block
 
 
 @keras.saving.register_keras_serializable(package="Text")
@@ -24,12 +27,6 @@ class PackBertEmbeddings(keras.layers.Layer):
     """Puts sequences side by side into rows, with a mask that keeps them apart."""
 
     def __init__(self, pack_sequences: int, **kwargs: Any) -> None:
-        """Stores how many sequences a row gets.
-
-        Args:
-            pack_sequences: `P`, a divisor of `B`.
-            **kwargs: Arguments of a Keras layer.
-        """
         super().__init__(**kwargs)
         self.pack_sequences = pack_sequences
 
@@ -75,7 +72,6 @@ class StridedTransformerEncoderBlock(transformer_encoder_block.TransformerEncode
     """`TransformerEncoderBlock` that encodes each `stride`-th position."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Stores the options; arguments as for its base class, without `output_range`."""
         super().__init__(*args, **kwargs)
         _check_range(self.given.output_range)
 
@@ -92,7 +88,6 @@ class StridedReZeroTransformer(rezero_transformer.ReZeroTransformer):
     """`ReZeroTransformer` that encodes each `stride`-th position."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Stores the options; arguments as for its base class, without `output_range`."""
         super().__init__(*args, **kwargs)
         _check_range(self._given.output_range)
 

@@ -1,4 +1,4 @@
-"""Where positions are: learnt embeddings, sinusoids, and biases of attention.
+"""Position embeddings: learnt ones, sinusoids, and biases of attention.
 
 Shapes:
     B  examples in the batch
@@ -38,13 +38,7 @@ class PositionEmbedding(keras.layers.Layer):
         seq_axis: int = 1,
         **kwargs: Any,
     ) -> None:
-        """Stores the options.
-
-        Args:
-            max_length: Most positions.
-            initializer: Keras' initializer of the embeddings.
-            seq_axis: The dimension of the input that is positions.
-            **kwargs: Arguments of a Keras layer.
+        """Checks the options.
 
         Raises:
             ConfigError: If `max_length` is None.
@@ -105,14 +99,6 @@ class RelativePositionEmbedding(keras.layers.Layer):
         max_timescale: float = 1.0e4,
         **kwargs: Any,
     ) -> None:
-        """Stores the options.
-
-        Args:
-            hidden_size: Width of the sinusoids, an even number.
-            min_timescale: Shortest wavelength by 2 pi.
-            max_timescale: Longest one.
-            **kwargs: Arguments of a Keras layer.
-        """
         given = layer_arguments.LayerArguments(locals())
         super().__init__(**{"dtype": "float32", **kwargs})
         self._given = given
@@ -182,7 +168,7 @@ def _find_bucket(
 
 @keras.saving.register_keras_serializable(package="Text")
 class RelativePositionBias(keras.layers.Layer):
-    """What each head adds to scores by the distance of the two positions, as in T5.
+    """Bias of each head's scores by the distance of two positions, as in T5.
 
     Source:
         Raffel et al., 2020, section 2.1 (https://arxiv.org/abs/1910.10683).
@@ -197,17 +183,6 @@ class RelativePositionBias(keras.layers.Layer):
         embeddings_initializer: Any = None,
         **kwargs: Any,
     ) -> None:
-        """Creates the biases.
-
-        Args:
-            num_heads: Attention heads.
-            relative_attention_num_buckets: Kinds of distances.
-            relative_attention_max_distance: Longest distance that is told from longer ones.
-            bidirectional: Whether later positions are told from each other.
-            embeddings_initializer: Keras' initializer of the biases; None for a truncated normal
-                distribution of standard deviation 1.
-            **kwargs: Arguments of a Keras layer.
-        """
         embeddings_initializer = embeddings_initializer or keras.initializers.TruncatedNormal(
             stddev=1.0
         )

@@ -1,4 +1,4 @@
-"""A block of an encoder that may take the attention weights of an earlier one.
+"""Encoder block that may reuse the attention weights of an earlier one.
 
 Shapes:
     B  examples in the batch
@@ -62,42 +62,12 @@ class ReuseTransformer(residual_block.ResidualBlock):
         max_reuse_layer_idx: int | None = None,
         **kwargs: Any,
     ) -> None:
-        """Stores the options.
-
-        Args:
-            num_attention_heads: Attention heads.
-            inner_dim: Width inside the feed-forward part.
-            inner_activation: Keras' name of its activation, or a function.
-            head_size: Width of a head; None for the width by the heads.
-            output_range: How many positions, from the first, are encoded; None for all.
-            kernel_initializer: Keras' initializer of kernels.
-            bias_initializer: Likewise of biases.
-            kernel_regularizer: Keras' regularizer of kernels.
-            bias_regularizer: Likewise of biases.
-            activity_regularizer: Likewise of the outputs of dense layers.
-            kernel_constraint: Keras' constraint on kernels.
-            bias_constraint: Likewise on biases.
-            use_bias: Whether the projections of attention have biases.
-            norm_first: Whether inputs of both parts are normalised, instead of outputs.
-            norm_epsilon: Added to the variance in normalisation.
-            output_dropout: Share of each part's output that training drops.
-            attention_dropout: Share of the attention weights that training drops.
-            inner_dropout: Share of values inside the feed-forward part that training drops.
-            attention_initializer: Initializer of attention's kernels; None for the others'.
-            attention_axes: Dimensions over which attention is.
-            reuse_attention: Heads that take the weights of an earlier block; -1 for all.
-            use_relative_pe: Whether the distance of positions adds to the scores.
-            pe_max_seq_length: Longest distance that is told from longer ones.
-            layer_idx: Number of the block; the first takes no weights.
-            max_reuse_layer_idx: Last block that takes weights; None for all.
-            **kwargs: Arguments of a Keras layer.
-        """
         last = layer_idx if max_reuse_layer_idx is None else max_reuse_layer_idx
         if layer_idx is not None and last is not None and not 0 < layer_idx <= last:
             reuse_attention = 0
         del last
         given = layer_arguments.LayerArguments(locals())
-        super().__init__(**kwargs)
+        super().__init__(norm_first, norm_epsilon, **kwargs)
         self.supports_masking = True
         self.given = given
 

@@ -1,4 +1,4 @@
-"""A block of an encoder whose sub-layers count for nothing at first.
+"""ReZero encoder block, whose residual branches begin at zero.
 
 Shapes:
     B  examples in the batch
@@ -15,16 +15,14 @@ from typing_extensions import override
 
 from quintain import errors
 from quintain.config import gin_io
+from quintain.garden.nlp.attention import block_sparse_attention, multi_query_attention
+from quintain.garden.nlp.layers import util
 from quintain.modeling import tf_utils
 from quintain.nlp.modeling.layers import (
-    attention,
     block_inputs,
-    block_sparse_attention,
     dropout,
     feed_forward,
     layer_arguments,
-    multi_query_attention,
-    util,
 )
 from quintain.nlp.modeling.layers.layer_normalization import LayerNormalization
 
@@ -66,33 +64,7 @@ class ReZeroTransformer(keras.layers.Layer):
         sigmoid_attn_bias: float | None = None,
         **kwargs: Any,
     ) -> None:
-        """Stores and checks the options.
-
-        Args:
-            num_attention_heads: Attention heads; must divide the width.
-            inner_dim: Width inside the feed-forward part; `intermediate_size` is the same.
-            inner_activation: Keras' name of its activation, or a function.
-            dropout_rate: Share of each part's output that training drops; `output_dropout`.
-            attention_dropout_rate: Share of the attention weights that training drops;
-                `attention_dropout`.
-            output_range: How many positions, from the first, are encoded; None for all.
-            kernel_initializer: Keras' initializer of kernels.
-            bias_initializer: Likewise of biases.
-            kernel_regularizer: Keras' regularizer of kernels.
-            bias_regularizer: Likewise of biases.
-            activity_regularizer: Likewise of the outputs of dense layers.
-            kernel_constraint: Keras' constraint on kernels.
-            bias_constraint: Likewise on biases.
-            use_layer_norm: Whether the sums are normalised.
-            share_rezero: Whether both parts have one factor.
-            num_kv_heads: Heads of keys and values, fewer than of queries; None for as many.
-            src_block_size: Queries of a block, within which attention is; None for no blocks.
-            tgt_block_size: Likewise of keys; None for the same.
-            linformer_dim: Not there for such blocks.
-            linformer_shared_kv_projection: Not used.
-            use_sigmoid_attn: Not there for such blocks.
-            sigmoid_attn_bias: Not used.
-            **kwargs: Arguments of a Keras layer.
+        """Checks the options.
 
         Raises:
             ConfigError: If an option is asked for that is not there.
@@ -142,7 +114,9 @@ class ReZeroTransformer(keras.layers.Layer):
                 num_kv_heads=given.num_kv_heads, **options, name="multi_query_attention"
             )
         else:
-            self._attention_layer = attention.MultiHeadAttention(**options, name="self_attention")
+            self._attention_layer = keras.layers.MultiHeadAttention(
+                **options, name="self_attention"
+            )
         self._attention_layer.build(shape, key_value_shape)
         self._feed_forward = feed_forward.FeedForward(
             width,

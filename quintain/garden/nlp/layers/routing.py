@@ -1,4 +1,4 @@
-"""Which tokens count, so that blocks can leave the others out.
+"""Token dropping: importance of tokens, and the choice of those that blocks encode.
 
 Shapes:
     B  examples in the batch
@@ -17,7 +17,7 @@ from quintain.nlp.modeling.layers import layer_arguments
 
 @keras.saving.register_keras_serializable(package="Text")
 class TokenImportanceWithMovingAvg(keras.layers.Layer):
-    """How much each token counts, a moving average of what it is told."""
+    """Importance of each token, as a moving average."""
 
     def __init__(
         self,
@@ -26,14 +26,6 @@ class TokenImportanceWithMovingAvg(keras.layers.Layer):
         moving_average_beta: float = 0.995,
         **kwargs: Any,
     ) -> None:
-        """Stores the options.
-
-        Args:
-            vocab_size: Number of tokens.
-            init_importance: How much each counts at first.
-            moving_average_beta: Share of the former average in the next one.
-            **kwargs: Arguments of a Keras layer.
-        """
         given = layer_arguments.LayerArguments(locals())
         super().__init__(**kwargs)
         self._given = given
@@ -81,12 +73,7 @@ class SelectTopK(keras.layers.Layer):
     def __init__(
         self, top_k: int | None = None, random_k: int | None = None, **kwargs: Any
     ) -> None:
-        """Stores how many.
-
-        Args:
-            top_k: Those that count most; None for none.
-            random_k: Those of the others; None for none.
-            **kwargs: Arguments of a Keras layer.
+        """Checks how many.
 
         Raises:
             ConfigError: If both are None.

@@ -1,4 +1,4 @@
-"""Text to ids, and ids to the inputs of BERT, as layers.
+"""Tokenizer layers, and packing of ids into the inputs of BERT.
 
 Shapes:
     B  texts in the batch
@@ -37,7 +37,7 @@ def _read_lines(path: str) -> list[str]:
 
 
 class _Tokenizer(keras.layers.Layer):
-    """What tokenizers share: they are called with texts, and name their special tokens."""
+    """Base of tokenizers: they are called with texts, and name their special tokens."""
 
     def __init__(self, tokenize_with_offsets: bool, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -84,15 +84,6 @@ class BertTokenizer(_Tokenizer):
         tokenizer_kwargs: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Reads the vocabulary.
-
-        Args:
-            vocab_file: Path of a text file, one piece a line.
-            lower_case: Whether texts are lower-cased first; None for what `tokenizer_kwargs` says.
-            tokenize_with_offsets: Whether to return where each piece starts and ends, too.
-            tokenizer_kwargs: More arguments of `tensorflow_text.BertTokenizer`.
-            **kwargs: Arguments of a Keras layer.
-        """
         super().__init__(tokenize_with_offsets, **kwargs)
         pieces = _read_lines(vocab_file)
         numbers = tf.range(len(pieces), dtype=tf.int64)
@@ -141,14 +132,6 @@ class FastWordpieceBertTokenizer(_Tokenizer):
         tokenize_with_offsets: bool = False,
         **kwargs: Any,
     ) -> None:
-        """Reads the vocabulary.
-
-        Args:
-            vocab_file: Path of a text file, one piece a line.
-            lower_case: Whether texts are lower-cased first.
-            tokenize_with_offsets: Whether to return where each piece starts and ends, too.
-            **kwargs: Arguments of a Keras layer.
-        """
         super().__init__(tokenize_with_offsets, **kwargs)
         pieces = _read_lines(vocab_file)
         self._size = len(pieces)
@@ -194,16 +177,6 @@ class SentencepieceTokenizer(_Tokenizer):
         **kwargs: Any,
     ) -> None:
         """Reads the model.
-
-        Args:
-            lower_case: Whether case is folded first.
-            model_file_path: Path of the model; or
-            model_serialized_proto: the model itself.
-            tokenize_with_offsets: Whether to return where each piece starts and ends, too.
-            nbest_size: More than 1 draws from so many ways to split; below 0, from all.
-            alpha: How evenly they are drawn: the smaller, the more.
-            strip_diacritics: Whether accents are taken off first.
-            **kwargs: Arguments of a Keras layer.
 
         Raises:
             ConfigError: If there is no model, or two; or offsets are wanted of texts whose accents

@@ -1,4 +1,4 @@
-"""A block of an encoder whose attention and feed-forward part can be of any classes.
+"""Encoder block whose attention and feed-forward part can be of any classes.
 
 Shapes:
     B  examples in the batch
@@ -16,17 +16,16 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain.config import gin_io
-from quintain.garden.nlp.layers import gated_feedforward
+from quintain.garden.nlp.layers import gated_feedforward, util
 from quintain.modeling import tf_utils
 from quintain.nlp.modeling.layers import (
-    attention,
     block_inputs,
     dropout,
     feed_forward,
+    fused_attention,
     layer_arguments,
     packed_rows,
     residual_block,
-    util,
 )
 
 LayerClass = Callable[..., keras.layers.Layer]
@@ -53,7 +52,7 @@ class TransformerScaffold(residual_block.ResidualBlock):
         num_attention_heads: int,
         inner_dim: int = 768,
         inner_activation: Any = _GELU,
-        attention_cls: Any = attention.MultiHeadAttention,
+        attention_cls: Any = keras.layers.MultiHeadAttention,
         attention_cfg: Mapping[str, Any] | None = None,
         feedforward_cls: Any = None,
         feedforward_cfg: Mapping[str, Any] | None = None,
@@ -70,47 +69,19 @@ class TransformerScaffold(residual_block.ResidualBlock):
         bias_constraint: Any = None,
         **kwargs: Any,
     ) -> None:
-        """Stores the options.
-
-        Args:
-            num_attention_heads: Attention heads; must divide the width.
-            inner_dim: Width inside the feed-forward part; `intermediate_size` is the same.
-            inner_activation: Keras' name of its activation, or a function.
-            attention_cls: A layer, or a class. It is called with `query`, `value` and
-                `attention_mask`.
-            attention_cfg: What the class is made with. None makes it with `num_heads`, `key_dim`,
-                `dropout`, `name`, and the initializers, regularizers and constraints below.
-            feedforward_cls: A layer, or a class. With `norm_first=False` it adds its input and
-                normalises by itself, as `GatedFeedforward` does. None for two dense layers.
-            feedforward_cfg: What the class is made with. None makes it with `inner_dim`,
-                `inner_activation`, `intermediate_size`, `intermediate_activation`, which are the
-                same, `dropout`, `name`, and the initializers and so on.
-            dropout_rate: Share of each part's output that training drops.
-            attention_dropout_rate: Share of the attention weights that training drops.
-            norm_first: Whether inputs of the parts are normalised, instead of outputs.
-            norm_epsilon: Added to the variance in normalisation.
-            kernel_initializer: Keras' initializer of kernels.
-            bias_initializer: Likewise of biases.
-            kernel_regularizer: Keras' regularizer of kernels.
-            bias_regularizer: Likewise of biases.
-            activity_regularizer: Likewise of the outputs of dense layers.
-            kernel_constraint: Keras' constraint on kernels.
-            bias_constraint: Likewise on biases.
-            **kwargs: Arguments of a Keras layer.
-        """
         inner_dim = kwargs.pop("intermediate_size", inner_dim)
         inner_activation = kwargs.pop("intermediate_activation", inner_activation)
         given = layer_arguments.LayerArguments(locals())
         util.filter_kwargs(kwargs)
-        super().__init__(**kwargs)
+        super().__init__(norm_first, norm_epsilon, **kwargs)
         self.given = given
         self.feedforward_block: keras.layers.Layer | None = None
 
     @property
     def _is_fused(self) -> bool:
-        """Whether attention is as published, so that it is computed with fused projections."""
+        """True if attention is as published, so that it is computed with fused projections."""
         given = self.given
-        is_default = given.attention_cls is attention.MultiHeadAttention
+        is_default = given.attention_cls is keras.layers.MultiHeadAttention
         return is_default and given.are_unset(
             "attention_cfg",
             "kernel_regularizer",
@@ -122,7 +93,7 @@ class TransformerScaffold(residual_block.ResidualBlock):
 
     @property
     def takes_rows(self) -> bool:
-        """Whether the parts can compute tokens alone, as the package's own can."""
+        """True if the parts can compute tokens alone, as the package's own can."""
         feedforward = self.given.feedforward_cls
         has_own = feedforward in (None, gated_feedforward.GatedFeedforward)
         return self._is_fused and (
@@ -161,14 +132,14 @@ class TransformerScaffold(residual_block.ResidualBlock):
             if not self.feedforward_block.built:
                 self.feedforward_block(keras.KerasTensor(shape))
         self.feed_forward_norm = None
-        if given.norm_first or given.feedforward_cls is None:
+        if self.norm_first or given.feedforward_cls is None:
             self.feed_forward_norm = self.build_norm("output_layer_norm", shape)
         self.built = True
 
     def _build_attention(self, shape: Any, key_value_shape: Any) -> Any:
         given = self.given
         if self._is_fused and shape[-1] == key_value_shape[-1]:
-            layer = attention.SelfAttention(
+            layer = fused_attention.SelfAttention(
                 given.num_attention_heads,
                 shape[-1],
                 dropout_rate=given.attention_dropout_rate,
@@ -250,10 +221,10 @@ class TransformerScaffold(residual_block.ResidualBlock):
 
     def _attend(self, queries: Any, attended: Any, mask: Any, training: Any, rows: Any) -> Any:
         layer = self.self_attention
-        if not isinstance(layer, attention.SelfAttention):
+        if not isinstance(layer, fused_attention.SelfAttention):
             # Keras tells layers inside of others whether they train; not all take `training`.
             return layer(query=queries, value=attended, attention_mask=mask)
-        bias = None if mask is None else attention.to_bias(mask, self.compute_dtype)
+        bias = None if mask is None else fused_attention.to_bias(mask, self.compute_dtype)
         memory = None if attended is queries else attended
         return layer(queries, bias, training=training, rows=rows, memory=memory)
 

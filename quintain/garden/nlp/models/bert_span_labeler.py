@@ -1,4 +1,4 @@
-"""Predicts where the answer to a question begins and ends, on top of an encoder.
+"""Span labeler on top of an encoder: begin and end of the answer to a question.
 
 Shapes:
     B  examples in the batch
@@ -34,12 +34,6 @@ class BertSpanLabeler(
         **kwargs: Any,
     ) -> None:
         """Creates the head.
-
-        Args:
-            network: An encoder; gives `sequence_output`, or a list that starts with it.
-            initializer: Keras' initializer of the kernel.
-            output: `logits`, or `predictions` for their log-softmax over the positions.
-            **kwargs: Arguments of a Keras model.
 
         Raises:
             ValueError: If `output` is none of these.

@@ -1,4 +1,4 @@
-"""A classifier of each position, on top of an encoder.
+"""Token classifier on top of an encoder.
 
 Shapes:
     B  examples in the batch
@@ -39,15 +39,6 @@ class BertTokenClassifier(
         **kwargs: Any,
     ) -> None:
         """Creates the classifier.
-
-        Args:
-            network: An encoder; gives `sequence_output`, or a list that starts with it.
-            num_classes: Classes.
-            initializer: Keras' initializer of the kernel.
-            output: `logits`, or `predictions` for their log-softmax.
-            dropout_rate: Share of values that training drops before the classifier.
-            output_encoder_outputs: Whether outputs have what the classifier sees, too.
-            **kwargs: Arguments of a Keras model.
 
         Raises:
             ValueError: If `output` is none of these.

@@ -1,4 +1,4 @@
-"""Compares the encodings of two texts.
+"""Dual encoder, which compares the encodings of two texts.
 
 Shapes:
     B  examples in the batch
@@ -38,15 +38,6 @@ class DualEncoder(constructor_config.ConstructorConfig, keras.Model):
         **kwargs: Any,
     ) -> None:
         """Creates the comparison.
-
-        Args:
-            network: An encoder; gives `sequence_output` and `pooled_output`, or a list of both.
-            max_seq_length: Length of the texts.
-            normalize: Whether encodings have length 1.
-            logit_scale: What products of encodings are multiplied by.
-            logit_margin: What is taken from the products of those that belong together.
-            output: `logits` of two texts, or `predictions`: the encodings of one.
-            **kwargs: Arguments of a Keras model.
 
         Raises:
             ValueError: If `output` is none of these.

@@ -1,4 +1,4 @@
-"""ELECTRA in pretraining: a generator replaces words, a discriminator finds which.
+"""ELECTRA pretraining: a generator replaces words, a discriminator finds which.
 
 Shapes:
     B  examples in the batch
@@ -44,20 +44,6 @@ class ElectraPretrainer(constructor_config.ConstructorConfig, keras.Model):
         disallow_correct: bool = False,
         **kwargs: Any,
     ) -> None:
-        """Creates the heads.
-
-        Args:
-            generator_network: The encoder that replaces words; has `get_embedding_table`.
-            discriminator_network: The encoder that is kept after pretraining.
-            vocab_size: Word ids of the generator.
-            num_classes: Classes of the generator's classifier.
-            num_token_predictions: Masked positions of an example.
-            mlm_activation: Activation of the heads; None for none.
-            mlm_initializer: Keras' initializer of the heads' kernels.
-            output_type: `logits` of the generator, or `predictions` for their log-softmax.
-            disallow_correct: Whether the generator never puts the right word.
-            **kwargs: Arguments of a Keras model.
-        """
         given = constructor_config.arguments(locals())
         super().__init__(**kwargs)
         self._keep_config(**given)

@@ -1,4 +1,4 @@
-"""The encoder of ALBERT.
+"""ALBERT encoder.
 
 Shapes: see `text_encoder`.
 """
@@ -37,26 +37,6 @@ class AlbertEncoder(text_encoder.TextEncoder):
         dict_outputs: bool = False,
         **kwargs: Any,
     ) -> None:
-        """Creates the layers and their variables.
-
-        Args:
-            vocab_size: Word ids; 0 is padding.
-            embedding_width: Width of the embeddings, which are projected to `hidden_size`; None:
-                the same.
-            hidden_size: Width of the model.
-            num_layers: How often the block is applied.
-            num_attention_heads: Attention heads; must divide `hidden_size`.
-            max_sequence_length: Longest sequence.
-            type_vocab_size: Type ids, such as first and second sentence.
-            intermediate_size: Width inside the feed-forward part.
-            activation: Its activation, or Keras' name of it.
-            dropout_rate: Share of values that training drops.
-            attention_dropout_rate: Share of attention weights that training drops.
-            initializer: Keras' initializer of all weights.
-            dict_outputs: Whether outputs are a dictionary, instead of a list of the sequence and
-                the pooled output.
-            **kwargs: Arguments of a Keras model.
-        """
         activation = keras.activations.get(activation)
         super().__init__(
             vocab_size,

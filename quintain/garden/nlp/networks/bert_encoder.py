@@ -1,4 +1,4 @@
-"""The encoder of BERT, whose training leaves padding out.
+"""BERT encoder, whose training leaves padding out.
 
 Shapes: see `text_encoder`.
 """
@@ -22,7 +22,7 @@ _OTHER_NAMES = {
 
 
 class _Bert(text_encoder.TextEncoder):
-    """What both classes share."""
+    """Layers of both classes."""
 
     def _set_up(self, sizes: dict[str, Any], outputs: dict[str, Any], kwargs: Any) -> None:
         """Creates the layers.
@@ -118,31 +118,6 @@ class BertEncoderV2(_Bert):
         return_word_embeddings: bool = False,
         **kwargs: Any,
     ) -> None:
-        """Creates the layers and their variables.
-
-        Args:
-            vocab_size: Word ids; 0 is padding.
-            hidden_size: Width of the model.
-            num_layers: Blocks.
-            num_attention_heads: Attention heads; must divide `hidden_size`.
-            max_sequence_length: Longest sequence.
-            type_vocab_size: Type ids, such as first and second sentence.
-            inner_dim: Width inside the feed-forward parts; `intermediate_size` is the same.
-            inner_activation: Their activation, or Keras' name of it; `activation` is the same.
-            output_dropout: Share of values that training drops; `dropout_rate` is the same.
-            attention_dropout: Share of attention weights that training drops;
-                `attention_dropout_rate` is the same.
-            initializer: Keras' initializer of all weights.
-            output_range: First positions that the last block computes; None for all.
-            embedding_width: Width of the embeddings, which are projected to `hidden_size`; None:
-                the same.
-            embedding_layer: Embeds the words, in place of a new layer.
-            norm_first: Whether inputs of a block's parts are normalised, instead of outputs.
-            with_dense_inputs: Whether `inputs` lists vectors that come after the words.
-            return_attention_scores: Whether outputs have the attention weights of all blocks.
-            return_word_embeddings: Whether outputs have the embeddings.
-            **kwargs: Arguments of a Keras model.
-        """
         sizes = constructor_config.arguments(locals())
         # Arguments of `BertEncoder` that do nothing here: outputs are a dictionary of all of them.
         for name in ("dict_outputs", "return_all_encoder_outputs"):
@@ -182,32 +157,6 @@ class BertEncoder(_Bert):
         return_word_embeddings: bool = False,
         **kwargs: Any,
     ) -> None:
-        """Creates the layers and their variables.
-
-        Args:
-            vocab_size: As for `BertEncoderV2`, like all arguments that are not described here.
-            hidden_size: See there.
-            num_layers: See there.
-            num_attention_heads: See there.
-            max_sequence_length: See there.
-            type_vocab_size: See there.
-            inner_dim: See there.
-            inner_activation: See there.
-            output_dropout: See there.
-            attention_dropout: See there.
-            initializer: See there.
-            output_range: See there.
-            embedding_width: See there.
-            embedding_layer: See there.
-            norm_first: See there.
-            dict_outputs: Whether outputs are a dictionary, as those of `BertEncoderV2`. Otherwise
-                a list of the sequence and the pooled output.
-            return_all_encoder_outputs: Whether the first of that list is the list of the outputs of
-                all blocks.
-            return_attention_scores: Whether there are attention weights, last in the list.
-            return_word_embeddings: Whether there are embeddings in the dictionary.
-            **kwargs: Arguments of a Keras model.
-        """
         sizes = constructor_config.arguments(locals())
         if "sequence_length" in kwargs:
             kwargs.pop("sequence_length")

@@ -1,4 +1,4 @@
-"""An encoder whose embeddings and blocks can be replaced, by gin for instance.
+"""Encoder whose embeddings and blocks can be replaced, by gin for instance.
 
 Shapes: see `text_encoder`.
 """
@@ -58,33 +58,6 @@ class EncoderScaffold(text_encoder.TextEncoder):
         **kwargs: Any,
     ) -> None:
         """Creates the layers and their variables.
-
-        Args:
-            pooled_output_dim: Width of the pooled output.
-            pooler_layer_initializer: Keras' initializer of the layer that pools.
-            embedding_cls: A model, or the class of one, that has `inputs` and gives embeddings
-                `[B, S, D]` and a mask `[B, S, S]`. None embeds words, positions and types as BERT.
-            embedding_cfg: Arguments of that class; or, without one, `vocab_size`,
-                `type_vocab_size`, `hidden_size`, `max_seq_length`, `initializer` and
-                `dropout_rate`.
-            embedding_data: The word embeddings of `embedding_cls`, for a head that predicts words.
-            num_hidden_instances: How many blocks there are.
-            hidden_cls: A class of blocks, a block that is applied each time, or a list with one
-                of these for each; called with the list of input and mask.
-            hidden_cfg: Arguments of the classes.
-            mask_cls: A layer, or the class of one, that makes the blocks' mask from the embeddings
-                and the `[B, S]` mask of the input. Not used with `embedding_cls`.
-            mask_cfg: Arguments of that class.
-            layer_norm_before_pooling: Whether the last block's output is normalised.
-            return_all_layer_outputs: Whether the first output is a list of the outputs of all
-                blocks.
-            dict_outputs: Whether outputs are a dictionary, instead of a list of the sequence and
-                the pooled output.
-            layer_idx_as_attention_seed: Whether each block gets its number as `seed` in
-                `attention_cfg`.
-            feed_layer_idx: Whether each block gets its number as `layer_idx`.
-            recursive: Whether blocks also take, and give, a state; the first gets None.
-            **kwargs: Arguments of a Keras model.
 
         Raises:
             ConfigError: If a field of `embedding_cfg` is missing, or there are not as many blocks

@@ -1,4 +1,4 @@
-"""The encoder FNet, which mixes words by Fourier transforms instead of attention.
+"""FNet encoder, which mixes words by Fourier transforms instead of attention.
 
 Shapes: see `text_encoder`.
 """
@@ -50,30 +50,6 @@ class FNet(text_encoder.TextEncoder):
         **kwargs: Any,
     ) -> None:
         """Creates the layers and their variables.
-
-        Args:
-            vocab_size: Word ids; 0 is padding.
-            hidden_size: Width of the model.
-            num_layers: Blocks.
-            mixing_mechanism: How words are mixed: by the Fourier transform, by Hartley's, or by a
-                map that is learnt.
-            use_fft: Whether transforms are fast ones, instead of products with matrices.
-            attention_layers: Which blocks have attention, counted from 0.
-            num_attention_heads: Their attention heads; must divide `hidden_size`.
-            max_sequence_length: Length of all sequences.
-            type_vocab_size: Type ids, such as first and second sentence.
-            inner_dim: Width inside the feed-forward parts.
-            inner_activation: Their activation, or Keras' name of it.
-            output_dropout: Share of values that training drops.
-            attention_dropout: Share of attention weights that training drops.
-            initializer: Keras' initializer of all weights.
-            output_range: First positions that the last block computes; None for all.
-            embedding_width: Width of the embeddings, which are projected to `hidden_size`; None:
-                the same.
-            embedding_layer: Embeds the words, in place of a new layer.
-            norm_first: Whether inputs of a block's parts are normalised, instead of outputs.
-            with_dense_inputs: Whether `inputs` lists vectors that come after the words.
-            **kwargs: Arguments of a Keras model.
 
         Raises:
             ValueError: If there is no such mechanism.

@@ -50,14 +50,7 @@ class PositionEmbeddingWithSubSeqMask(keras.layers.Layer):
         max_sequence_length: int | None = None,
         **kwargs: Any,
     ) -> None:
-        """Stores the sizes.
-
-        Args:
-            initializer: Keras' initializer of the embeddings.
-            use_dynamic_slicing: Whether sequences may be shorter than `max_sequence_length`.
-                Otherwise all have the length of the first.
-            max_sequence_length: Longest sequence.
-            **kwargs: Arguments of a Keras layer.
+        """Checks the sizes.
 
         Raises:
             ValueError: If one of the two is given without the other.
@@ -145,21 +138,6 @@ class PackedSequenceEmbedding(constructor_config.ConstructorConfig, keras.Model)
         pack_multiple_sequences: bool = False,
         **kwargs: Any,
     ) -> None:
-        """Creates the layers and their variables.
-
-        Args:
-            vocab_size: Word ids; 0 is padding.
-            type_vocab_size: Type ids.
-            embedding_width: Width of the embeddings; None: `hidden_size`.
-            hidden_size: Width of the output.
-            max_seq_length: Longest sequence.
-            initializer: Keras' initializer of all weights.
-            dropout_rate: Share of values that training drops.
-            use_position_id: Whether `position_ids` are an input, the fourth.
-            pack_multiple_sequences: Whether sequences may hold several others, each beginning with
-                the id of the first position.
-            **kwargs: Arguments of a Keras model.
-        """
         super().__init__(**kwargs)
         initializer = keras.initializers.get(initializer)
         width = embedding_width or hidden_size

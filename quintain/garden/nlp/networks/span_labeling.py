@@ -1,4 +1,4 @@
-"""Predicts where a span begins and ends in a sequence.
+"""Span-labeling heads: logits of a span's begin and end.
 
 Shapes:
     B  examples in the batch
@@ -37,13 +37,6 @@ class SpanLabeling(constructor_config.ConstructorConfig, keras.Model):
         **kwargs: Any,
     ) -> None:
         """Creates the layer.
-
-        Args:
-            input_width: Width of the input.
-            activation: Activation of the layer; None for none.
-            initializer: Keras' initializer of the kernel.
-            output: `logits`, or `predictions` for their log-softmax over the positions.
-            **kwargs: Arguments of a Keras model.
 
         Raises:
             ValueError: If `output` is none of these.
@@ -85,16 +78,6 @@ class XLNetSpanLabeling(constructor_config.ConstructorConfig, keras.layers.Layer
         **kwargs: Any,
     ) -> None:
         """Creates the layers.
-
-        Args:
-            input_width: Width of the input.
-            start_n_top: Likeliest begins that ends are looked for.
-            end_n_top: Likeliest ends of each.
-            activation: Keras' name of the activation of the inner layers.
-            dropout_rate: Share of values that training drops before it is said whether there is an
-                answer.
-            initializer: Keras' initializer of the kernels.
-            **kwargs: Arguments of a Keras layer.
 
         Raises:
             ValueError: If `start_n_top` is not greater than 1.

@@ -1,4 +1,4 @@
-"""Pairs each sentence of a batch of documents with another one, in the graph.
+"""Sentence pairs of a batch of documents, drawn in the graph.
 
 Shapes:
     D  documents in the batch
@@ -79,7 +79,7 @@ def get_sentence_order_labels(
 
 
 class _Places:
-    """Where the sentences of a batch of documents are."""
+    """Positions of the sentences of a batch of documents."""
 
     def __init__(self, sentences: tf.RaggedTensor) -> None:
         self._sentences = sentences

@@ -1,4 +1,4 @@
-r"""Exports a task's model by the file that describes the task, as the Model Garden's tool does.
+r"""Export program of the Model Garden, which builds a model from the file of its task.
 
     python -m quintain.garden.nlp.serving.export_savedmodel --task_name=SentencePrediction \
         --config_file=params.yaml --checkpoint_path=run --export_savedmodel_dir=exported \

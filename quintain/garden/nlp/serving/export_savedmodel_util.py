@@ -1,4 +1,4 @@
-"""Writes export modules as SavedModels, with the arguments of the Model Garden."""
+"""SavedModel export with the arguments of the Model Garden."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""What serves models of text by the signatures of the Model Garden: ids, or serialised examples.
+"""Serving modules with the signatures of the Model Garden: ids, or serialised examples.
 
 `quintain export` writes models that take and give text, see `Task.build_export_module`.
 
@@ -118,7 +118,7 @@ class SentencePrediction(_IdsModule):
 
     @dataclasses.dataclass
     class Params(base_config.Config):
-        """What the inputs are."""
+        """Description of the inputs."""
 
         inputs_only: bool = True
         """Whether word ids are the only input: mask and types are made of them."""
@@ -245,7 +245,7 @@ class MaskedLM(_IdsModule):
 
     @dataclasses.dataclass
     class Params(base_config.Config):
-        """What the inputs are, and what is predicted."""
+        """Description of the inputs, and of what is predicted."""
 
         cls_head_name: str = "next_sentence"
         """The classifier."""
@@ -309,7 +309,7 @@ class Translation(export_base.ExportModule):
 
     @dataclasses.dataclass
     class Params(base_config.Config):
-        """How text becomes ids."""
+        """Conversion of text to ids."""
 
         sentencepiece_model_path: str = ""
         """SentencePiece model."""

@@ -1,4 +1,4 @@
-"""Defines groups of `absl` flags that programs have in common.
+"""Groups of `absl` flags that programs have in common.
 
 They are for programs that were written with them. `quintain.garden.common.flags` has those of
 programs that train a registered experiment.

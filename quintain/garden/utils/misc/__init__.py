@@ -1,4 +1,4 @@
-"""What programs around `keras.Model.fit` use. The modules load when they are first used."""
+"""Helpers around `keras.Model.fit`. The modules load when they are first used."""
 
 from quintain import lazy_modules
 

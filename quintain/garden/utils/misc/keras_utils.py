@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 @dataclasses.dataclass
 class BatchTimestamp:
-    """When a batch ended."""
+    """Time at which a batch ended."""
 
     batch_index: int
     """Steps done."""
@@ -136,11 +136,6 @@ class SimpleCheckpoint(keras.callbacks.Callback):
     """Saves a checkpoint at the end of each epoch."""
 
     def __init__(self, checkpoint_manager: tf.train.CheckpointManager) -> None:
-        """Initializes the callback.
-
-        Args:
-            checkpoint_manager: What saves, made with a `step_counter`.
-        """
         super().__init__()
         self.checkpoint_manager = checkpoint_manager
 

@@ -1,4 +1,4 @@
-"""Small questions of training programs."""
+"""Helper functions of training programs: thresholds, synthetic data, clean directories."""
 
 import logging
 import numbers

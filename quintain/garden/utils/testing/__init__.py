@@ -1,4 +1,4 @@
-"""What tests of one's own programs start from. The modules load when they are first used."""
+"""Test fixtures of programs. The modules load when they are first used."""
 
 from quintain import lazy_modules
 

@@ -1,4 +1,4 @@
-"""Runs a whole program with flags of its own, within a test."""
+"""Integration-test runner: calls a whole program with flags of its own."""
 
 import shutil
 import sys

@@ -1,4 +1,4 @@
-"""A task that learns nothing much, for tests of one's own loops: the experiment `mock`."""
+"""Mock task for tests of training loops: the experiment `mock`."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -18,11 +18,6 @@ class MockModel(keras.Model):
     """A network whose loss is the mean of what it gives."""
 
     def __init__(self, network: keras.Model) -> None:
-        """Initializes the model.
-
-        Args:
-            network: What it calls.
-        """
         super().__init__()
         self.network = network
 

@@ -13,7 +13,6 @@ from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
-import sentencepiece
 import tensorflow as tf
 from typing_extensions import override
 
@@ -129,15 +128,8 @@ class SentencePieceVocabulary(BertVocabulary):
             ConfigError: If its id 0 is an ordinary token.
         """
         model = tokenizers.read_model(path)
-        processor = sentencepiece.SentencePieceProcessor()
-        try:
-            processor.LoadFromSerializedProto(model)
-        except RuntimeError as error:
-            raise errors.DataError(f"{path}: is not a SentencePiece model.") from error
-        size = processor.vocab_size()
-        if size == 0:
-            raise errors.DataError(f"{path}: is not a SentencePiece model.")
-        tokens = [processor.id_to_piece(index) for index in range(size)]
+        processor = tokenizers.parse_model(model, path)
+        tokens = [processor.id_to_piece(index) for index in range(processor.vocab_size())]
         self._is_special = np.array(
             [
                 processor.is_control(index)

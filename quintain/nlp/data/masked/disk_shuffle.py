@@ -35,7 +35,6 @@ class Spool:
     """Sequences in a file, in order."""
 
     def __init__(self, path: str) -> None:
-        """Stores where the file is; nothing is written yet."""
         self._path = path
         self._num_written = 0
         self._num_bytes = 0

@@ -25,7 +25,7 @@ RANDOM_TOKEN_RATE: Final = 0.1
 
 @dataclasses.dataclass(frozen=True)
 class MaskingRules:
-    """Which tokens are chosen, and how many."""
+    """Rules for choosing masked tokens."""
 
     mask_id: int
     """The token `[MASK]`."""

@@ -25,7 +25,6 @@ class Neighbours:
     """Finds other sequences of the same language, among those of a bucket."""
 
     def __init__(self) -> None:
-        """Knows no sequence yet."""
         self._known: dict[int, dict[int, Ids]] = {}
         self._places: dict[int, list[int]] = {}
 

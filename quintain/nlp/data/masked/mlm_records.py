@@ -24,7 +24,7 @@ import tensorflow as tf
 from quintain import errors
 from quintain.files import file_io, file_paths, whole_files
 from quintain.input import input_files
-from quintain.nlp.data import labelled_files
+from quintain.nlp.data import line_files
 from quintain.nlp.data.masked import (
     bert_vocabulary,
     disk_shuffle,
@@ -44,7 +44,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class RecordSettings:
-    """What the records are like."""
+    """Settings of masked-text records."""
 
     seq_length: int = 512
     """Positions of an example."""
@@ -74,7 +74,7 @@ class RecordSettings:
 
 @dataclasses.dataclass
 class Report:
-    """What was read and written."""
+    """Counts of what was read and written."""
 
     paths: list[str]
     """Files that were written."""
@@ -197,19 +197,17 @@ def _all_or_none(paths: Sequence[str]) -> Iterator[list[str]]:
 
 def _read_texts(paths: Sequence[str], settings: RecordSettings, report: Report) -> Iterator[str]:
     """Yields lines, and an empty one after each file."""
+
+    def skip(error: errors.DataError) -> None:
+        if not settings.skip_bad:
+            raise errors.DataError(f"{error} --skip_bad leaves such lines out.") from error
+        report.num_skipped += 1
+        if report.num_skipped <= _MAX_REPORTED:
+            _logger.warning("Left out: %s", error)
+
     for path in paths:
-        for number, line in enumerate(labelled_files.read_raw_lines(path), start=1):
-            try:
-                yield line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
-            except UnicodeDecodeError as error:
-                place = f"{path}:{number}: byte {line[error.start]:#04x} is not UTF-8."
-                if not settings.skip_bad:
-                    raise errors.DataError(
-                        f"{place} Convert the file to UTF-8, or leave such lines out by --skip_bad."
-                    ) from error
-                report.num_skipped += 1
-                if report.num_skipped <= _MAX_REPORTED:
-                    _logger.warning("%s Left out.", place)
+        for _, line in line_files.read(path, skip=skip):
+            yield line.strip()
         yield ""
 
 

@@ -59,7 +59,7 @@ def get_batch_sizes(boundaries: Sequence[int], token_budget: int) -> list[int]:
 
 @dataclasses.dataclass(frozen=True)
 class Batching:
-    """How training pairs are put together."""
+    """Batching of training pairs."""
 
     boundaries: Sequence[int]
     """Upper ends of the length buckets, exclusive. In batches of one shape, only its length."""

@@ -1,4 +1,4 @@
-"""What the data of a translation config are: which format, streamed or held in memory."""
+"""Formats of translation data: aligned files, TSV or TFDS, streamed or held in memory."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -42,7 +42,7 @@ def check_one_source(params: Any) -> None:
 
 
 def is_mapping(value: Any) -> bool:
-    """Whether a value of a config is a mapping."""
+    """True if a value of a config is a mapping."""
     return isinstance(value, (Mapping, base_config.Config))
 
 

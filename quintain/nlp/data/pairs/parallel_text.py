@@ -5,21 +5,13 @@ Two formats, each plain or compressed with gzip (a name ending in `.gz`): a TSV 
 UTF-8; a byte-order mark and Windows line ends are accepted; nothing is normalised.
 """
 
-import codecs
-import contextlib
-import gzip
-import io
 import logging
-import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from quintain import errors
-from quintain.files import file_io
-from quintain.nlp.data import odd_lines
+from quintain.nlp.data import line_files
 
 Pair = tuple[str, str]
-
-_SHOWN_CHARACTERS = 60
 
 _logger = logging.getLogger(__name__)
 
@@ -43,15 +35,14 @@ def read_tsv(
     pairs: list[Pair] = []
     for path in paths:
         rows = []
-        lines = _read_whole_lines(path) if skips_damaged else enumerate(_read_lines(path), start=1)
-        for number, line in odd_lines.watch(path, lines):
+        for number, line in line_files.read(path, skip=_warn if skips_damaged else None):
             if line and not line.isspace():
                 try:
                     rows.append(_split_row(path, number, line))
                 except errors.DataError as error:
                     if not skips_damaged:
                         raise
-                    _logger.warning("Left out: %s", error)
+                    _warn(error)
         pairs += _checked(rows, path, keep_empty)
     return pairs
 
@@ -61,7 +52,7 @@ def _split_row(path: str, number: int, line: str) -> Pair:
     if not tab or "\t" in target:
         raise errors.DataError(
             f"{path}:{number}: got {line.count(chr(9))} tabs, expected exactly one, between source "
-            f"and target. Fix or remove the line: {_shorten(line)}"
+            f"and target. Fix or remove the line: {line_files.shorten(line)!r}"
         )
     return source, target
 
@@ -89,8 +80,7 @@ def read_aligned(
     pairs: list[Pair] = []
     for source_path, target_path in zip(source_paths, target_paths, strict=True):
         sources, targets = (
-            [line for _, line in odd_lines.watch(path, enumerate(_read_lines(path), start=1))]
-            for path in (source_path, target_path)
+            [line for _, line in line_files.read(path)] for path in (source_path, target_path)
         )
         if len(sources) != len(targets):
             raise errors.DataError(
@@ -121,64 +111,5 @@ def _checked(rows: list[Pair], where: str, keep_empty: bool) -> list[Pair]:
     return kept
 
 
-def _read_lines(path: str) -> list[str]:
-    """Returns a file's lines without their ends. Only line feeds end a line."""
-    data = _read_bytes(path)
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        number = data.count(b"\n", 0, error.start) + 1
-        line = data.split(b"\n")[number - 1].decode("utf-8", errors="backslashreplace")
-        raise errors.DataError(
-            f"{path}:{number}: byte {data[error.start]:#04x} is not UTF-8. Convert the file to "
-            f"UTF-8, or fix or remove the line: {_shorten(line)}"
-        ) from error
-    lines = text.replace("\r\n", "\n").split("\n")
-    if not lines[-1]:
-        lines.pop()
-    return lines
-
-
-def _read_whole_lines(path: str) -> Iterator[tuple[int, str]]:
-    """Yields the numbers and lines that can be read; warns of those that can't."""
-    data = _read_bytes(path, skips_damaged=True).removeprefix(codecs.BOM_UTF8)
-    for number, line in enumerate(data.split(b"\n"), start=1):
-        try:
-            yield number, line.removesuffix(b"\r").decode("utf-8")
-        except UnicodeDecodeError as error:
-            _logger.warning("Left out: %s:%d: it is not UTF-8 (%s).", path, number, error.reason)
-
-
-def _read_bytes(path: str, *, skips_damaged: bool = False) -> bytes:
-    try:
-        data = file_io.read_bytes(path)
-    except OSError as error:
-        raise errors.DataError(f"{path}: cannot be read ({error.strerror}).") from error
-    if not path.endswith(".gz"):
-        return data
-    try:
-        return gzip.decompress(data)
-    except (OSError, EOFError, zlib.error) as error:
-        whole = _decompress_start(data) if skips_damaged else b""
-        if whole:
-            _logger.warning("Left out: the end of %s (%s).", path, error)
-            return whole
-        raise errors.DataError(
-            f"{path}: is not a complete gzip file ({error}). Copy it again, or drop `.gz` from the "
-            "name of a plain file."
-        ) from error
-
-
-def _decompress_start(data: bytes) -> bytes:
-    """Returns the whole lines before the place where a gzip file is torn."""
-    found = b""
-    file = gzip.GzipFile(fileobj=io.BytesIO(data))
-    with contextlib.suppress(OSError, EOFError, zlib.error):
-        while piece := file.read1():
-            found += piece
-    return found[: found.rfind(b"\n") + 1]
-
-
-def _shorten(line: str) -> str:
-    shown = line if len(line) <= _SHOWN_CHARACTERS else line[:_SHOWN_CHARACTERS] + "..."
-    return repr(shown)
+def _warn(error: errors.DataError) -> None:
+    _logger.warning("Left out: %s", error)

@@ -1,4 +1,4 @@
-"""What blocks are called with, in the ways that the Model Garden has: one tensor, or a list."""
+"""Inputs of a block as the Model Garden passes them: one tensor, or a list."""
 
 from typing import Any, NamedTuple
 

@@ -91,17 +91,6 @@ class ClassificationHead(_PoolingHead):
         initializer: Any = "glorot_uniform",
         **kwargs: Any,
     ) -> None:
-        """Creates the layers.
-
-        Args:
-            inner_dim: Width of a dense layer before the output; 0 or None for none.
-            num_classes: Classes, or 1 for a number.
-            cls_token_idx: Position of a sequence to classify by.
-            activation: Keras' name of the dense layer's activation, or a function.
-            dropout_rate: Share of values that training drops before the output.
-            initializer: Keras' initializer of the kernels.
-            **kwargs: Arguments of a Keras layer.
-        """
         super().__init__(layer_arguments.LayerArguments(locals()), **kwargs)
         self.num_classes = num_classes
         self.out_proj = self.build_output(num_classes, "logits")
@@ -143,17 +132,6 @@ class MultiClsHeads(_PoolingHead):
         initializer: Any = "glorot_uniform",
         **kwargs: Any,
     ) -> None:
-        """Creates the layers.
-
-        Args:
-            inner_dim: Width of the dense layer; 0 or None for none.
-            cls_list: Name and number of classes of each classifier.
-            cls_token_idx: Position of a sequence to classify by.
-            activation: Keras' name of the dense layer's activation, or a function.
-            dropout_rate: Share of values that training drops before the outputs.
-            initializer: Keras' initializer of the kernels.
-            **kwargs: Arguments of a Keras layer.
-        """
         super().__init__(layer_arguments.LayerArguments(locals()), **kwargs)
         self.cls_list = cls_list
         self.out_projs = [self.build_output(count, name) for name, count in cls_list]
@@ -205,15 +183,6 @@ class PerQueryDenseHead(keras.layers.Layer):
         kernel_initializer: Any = "glorot_uniform",
         **kwargs: Any,
     ) -> None:
-        """Stores the sizes.
-
-        Args:
-            num_queries: Positions.
-            features: Width of the output.
-            use_bias: Whether to add a bias.
-            kernel_initializer: Keras' initializer of the kernels.
-            **kwargs: Arguments of a Keras layer.
-        """
         given = layer_arguments.LayerArguments(locals())
         super().__init__(**kwargs)
         self._given = given

@@ -52,7 +52,7 @@ class Dropout(keras.layers.Layer):
 
     @property
     def _num_levels(self) -> int:
-        """How many values the random bits of one number have."""
+        """Number of values of one number's random bits."""
         return 1 << (8 * self.bits_type.size)
 
     def call(self, inputs: tf.Tensor, training: bool = False) -> tf.Tensor:

@@ -1,4 +1,4 @@
-"""What a layer was made with, as its config tells it and as its parts need it."""
+"""Constructor arguments of a layer, for its config and for its parts."""
 
 import importlib
 from collections.abc import Mapping

@@ -26,7 +26,6 @@ class LayerNormalization(keras.layers.Layer):
     """
 
     def __init__(self, epsilon: float = 1e-6, **kwargs: Any) -> None:
-        """Stores the number added to the variance."""
         super().__init__(autocast=False, **kwargs)
         self.epsilon = epsilon
 

@@ -18,7 +18,7 @@ from quintain.distribute import replica_steps
 
 
 class PackedRows:
-    """Where the tokens of a padded batch are.
+    """Positions of the tokens of a padded batch.
 
     Padding gets no row, and `spread` fills its place with the token before it, so that what is
     computed there means nothing: it has to be masked wherever a token could see it.

@@ -1,4 +1,4 @@
-"""What the encoder's and the decoder's block share: sub-layers between which inputs are added.
+"""Base class of encoder and decoder blocks: sub-layers with residual connections.
 
 Shapes:
     B  examples in the batch
@@ -6,13 +6,15 @@ Shapes:
     D  width of the model
 """
 
+import dataclasses
 from typing import Any
 
 import keras
 import tensorflow as tf
 
 from quintain.kernels import residual_norm
-from quintain.nlp.modeling.layers import dropout, layer_arguments, own_classes
+from quintain.modeling import tf_utils
+from quintain.nlp.modeling.layers import dropout, feed_forward, own_classes
 from quintain.nlp.modeling.layers.layer_normalization import LayerNormalization
 
 
@@ -22,21 +24,27 @@ class ResidualBlock(keras.layers.Layer):
     Sub-layers are made by `build`: `self_attention`, `feed_forward`, their `_norm` and `dropout`.
     """
 
-    given: layer_arguments.LayerArguments
     self_attention: Any
     self_attention_norm: Any
     feed_forward: Any
     feed_forward_norm: Any
     dropout: Any
 
-    @property
-    def norm_first(self) -> bool:
-        """Whether inputs of the sub-layers are normalised, instead of outputs."""
-        return bool(self.given.norm_first)
+    def __init__(self, norm_first: bool, norm_epsilon: float, **kwargs: Any) -> None:
+        """Stores how sub-layers are normalised.
+
+        Args:
+            norm_first: Whether inputs of the sub-layers are normalised, instead of outputs.
+            norm_epsilon: Added to the variance.
+            **kwargs: Arguments of a Keras layer.
+        """
+        super().__init__(**kwargs)
+        self.norm_first = norm_first
+        self.norm_epsilon = norm_epsilon
 
     def build_norm(self, name: str, shape: Any) -> LayerNormalization:
         """Returns a normalisation in float32 whatever the precision policy."""
-        norm = LayerNormalization(self.given.norm_epsilon, dtype="float32", name=name)
+        norm = LayerNormalization(self.norm_epsilon, dtype="float32", name=name)
         norm.build(shape)
         return norm
 
@@ -137,3 +145,91 @@ class ResidualBlock(keras.layers.Layer):
     @property
     def _output_layer_norm(self) -> keras.layers.Layer:
         return self.feed_forward_norm
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BlockOptions:
+    """Sizes and rates of a Transformer's block."""
+
+    num_heads: int
+    """Attention heads."""
+
+    inner_width: int
+    """Width inside the feed-forward part."""
+
+    activation: Any
+    """Keras' name of its activation, or a function."""
+
+    dropout_rate: float = 0.0
+    """Share of each part's output that training drops."""
+
+    attention_dropout_rate: float = 0.0
+    """Share of the attention weights that training drops."""
+
+    inner_dropout_rate: float = 0.0
+    """Share of values inside the feed-forward part that training drops."""
+
+    use_bias: bool = True
+    """Whether the projections of attention have biases."""
+
+    norm_first: bool = False
+    """Whether inputs of the parts are normalised, instead of outputs."""
+
+    norm_epsilon: float = 1e-12
+    """Added to the variance in normalisation."""
+
+    kernel_initializer: Any = dataclasses.field(default_factory=keras.initializers.GlorotUniform)
+    """Keras' initializer of kernels."""
+
+    bias_initializer: Any = "zeros"
+    """Keras' initializer of biases."""
+
+    attention_initializer: Any = None
+    """Keras' initializer of attention's kernels; None for the others'."""
+
+
+class TransformerBlock(ResidualBlock):
+    """A residual block with the options of the Transformer's, and the parts that follow of them."""
+
+    def __init__(self, options: BlockOptions, **kwargs: Any) -> None:
+        """Stores the options; `build` creates the parts."""
+        super().__init__(options.norm_first, options.norm_epsilon, **kwargs)
+        self.options = options
+
+    @property
+    def takes_rows(self) -> bool:
+        """True if the block can compute tokens alone: where attention is computed fused."""
+        return True
+
+    def list_attention_options(self, width: int) -> dict[str, Any]:
+        """Returns what attention with fused projections is made with."""
+        options = self.options
+        return {
+            "num_heads": options.num_heads,
+            "width": width,
+            "dropout_rate": options.attention_dropout_rate,
+            "use_bias": options.use_bias,
+            "kernel_initializer": options.attention_initializer or options.kernel_initializer,
+            "bias_initializer": options.bias_initializer,
+        }
+
+    def list_dense_options(self) -> dict[str, Any]:
+        """Returns what a dense layer of the feed-forward part is made with."""
+        options = self.options
+        return {
+            "kernel_initializer": tf_utils.clone_initializer(options.kernel_initializer),
+            "bias_initializer": tf_utils.clone_initializer(options.bias_initializer),
+        }
+
+    def build_feed_forward(self, shape: Any) -> feed_forward.FeedForward:
+        """Returns the feed-forward part, whose inputs and outputs have this shape."""
+        options = self.options
+        layer = feed_forward.FeedForward(
+            shape[-1],
+            options.inner_width,
+            activation=options.activation,
+            dropout_rate=options.inner_dropout_rate,
+            dense_options=self.list_dense_options,
+        )
+        layer.build(shape)
+        return layer

@@ -39,19 +39,6 @@ class BertClassifier(
         cls_head: keras.layers.Layer | None = None,
         **kwargs: Any,
     ) -> None:
-        """Creates the head.
-
-        Args:
-            network: An encoder; gives `sequence_output` and `pooled_output`, or a list of both.
-            num_classes: Classes, or 1 for a number.
-            initializer: Keras' initializer of the head's kernels.
-            dropout_rate: Share of values that training drops before the output.
-            use_encoder_pooler: Whether the head takes the encoder's pooled output; otherwise it has
-                a dense layer of its own above the first position.
-            head_name: Name of the head, and first part of the names of its parts in checkpoints.
-            cls_head: A head in place of a new one: gets the pooled output or the sequence.
-            **kwargs: Arguments of a Keras model.
-        """
         super().__init__(**kwargs)
         config = {
             "network": network,

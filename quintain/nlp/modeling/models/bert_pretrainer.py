@@ -46,17 +46,6 @@ class BertPretrainer(
     ) -> None:
         """Creates the heads.
 
-        Args:
-            network: An encoder; gives the sequence and the pooled output, and has
-                `get_embedding_table`.
-            num_classes: Classes.
-            num_token_predictions: Masked positions of an example.
-            embedding_table: Word embeddings that the head is tied to; None for the encoder's.
-            activation: Activation of the head for masked words; None for none.
-            initializer: Keras' initializer of the heads' kernels.
-            output: `logits`, or `predictions` for their log-softmax.
-            **kwargs: Arguments of a Keras model.
-
         Raises:
             ValueError: If `output` is none of these, or the sequence is shorter than
                 `num_token_predictions`.
@@ -153,17 +142,6 @@ class BertPretrainerV2(
     ) -> None:
         """Creates the heads.
 
-        Args:
-            encoder_network: An encoder; gives `sequence_output` and `pooled_output`, or a list of
-                both, and has `get_embedding_table`.
-            mlm_activation: Activation of the head for masked words; None for none.
-            mlm_initializer: Keras' initializer of its kernel.
-            classification_heads: Classifiers, each with its name: on top of the pooled output or,
-                where they have a dense layer of their own, of the sequence.
-            customized_masked_lm: A head for masked words in place of a new one.
-            name: Name of the model.
-            **kwargs: Arguments of a Keras model.
-
         Raises:
             ValueError: If two classifiers have the same name.
         """
@@ -249,5 +227,5 @@ class BertPretrainerV2(
 
 
 def _takes_pooled(head: keras.layers.Layer) -> bool:
-    """Whether a classifier has no dense layer of its own, and takes the encoder's pooled output."""
+    """True if a classifier has no dense layer of its own, and takes the encoder's pooled output."""
     return isinstance(head, layers.ClassificationHead) and not head.inner_dim

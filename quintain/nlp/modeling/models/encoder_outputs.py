@@ -1,4 +1,4 @@
-"""How models read the encoders that they are built on, of whatever class.
+"""Adapters from any encoder's outputs to those that models read.
 
 Shapes:
     B  examples in the batch

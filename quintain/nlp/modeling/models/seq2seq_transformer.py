@@ -23,7 +23,7 @@ from quintain.kernels import casts
 from quintain.nlp.modeling import constructor_config, int8_weights, layers
 from quintain.nlp.modeling.layers import dropout, own_classes, packed_rows, projection
 from quintain.nlp.modeling.models import transformer_stacks
-from quintain.nlp.modeling.ops import cached_decoder, decoding, step_decoder
+from quintain.nlp.modeling.ops import cached_decoder, candidate_loop, decoding, step_decoder
 
 TransformerDecoder = transformer_stacks.TransformerDecoder
 TransformerEncoder = transformer_stacks.TransformerEncoder
@@ -295,7 +295,7 @@ class Seq2SeqTransformer(constructor_config.ConstructorConfig, keras.Model):
         Returns:
             `outputs`, `[B, N, L]` int32 ids padded with 0, and `scores`, `[B, N]` float32, best
             first, N being `options.num_outputs`. Where fewer were found, the last scores are at
-            most `beam_search.WORST_SCORE`.
+            most `candidate_loop.WORST_SCORE`.
         """
         options = options or self.decoding
         scope: Any = contextlib.nullcontext()
@@ -320,9 +320,13 @@ class Seq2SeqTransformer(constructor_config.ConstructorConfig, keras.Model):
         seed: tf.Tensor | None = None,
     ) -> dict[str, tf.Tensor]:
         is_known = self.decoder_layer.is_fused and own_classes.decodes_as_known(self)
-        predictor_cls = cached_decoder.CachedDecoder if is_known else step_decoder.StepDecoder
+        # Blocks of any class compute in the type that they were made for.
+        predictor: candidate_loop.Predictor = step_decoder.StepDecoder(self)
+        if is_known:
+            precision = None if options.precision == "int8" else options.precision
+            predictor = cached_decoder.CachedDecoder(self, precision)
         loop = options.build_loop(
-            predictor_cls(self, None if options.precision == "int8" else options.precision),
+            predictor,
             eos_ids=(self.eos_id,) if isinstance(self.eos_id, int) else tuple(self.eos_id),
             max_length=self._limit_lengths(is_token, prefix),
             has_fixed_shapes=self.padded_decode,

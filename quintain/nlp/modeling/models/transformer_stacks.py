@@ -18,7 +18,12 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain.nlp.modeling import layers
-from quintain.nlp.modeling.layers import packed_rows
+from quintain.nlp.modeling.layers import (
+    decoder_block,
+    encoder_block,
+    packed_rows,
+    residual_block,
+)
 from quintain.nlp.modeling.layers.layer_normalization import LayerNormalization
 
 
@@ -58,9 +63,24 @@ class _Stack(keras.layers.Layer):
         self.output_normalization.build(input_shape)
         self.built = True
 
-    def _build_block(self, index: int, **options: Any) -> Any:
+    def _build_block(self, index: int, *, attention_initializer: Any, name: str) -> Any:
         """Returns the block of a number."""
         raise NotImplementedError
+
+    def _list_options(self, initializer: Any) -> residual_block.BlockOptions:
+        given = self.block_arguments
+        return residual_block.BlockOptions(
+            num_heads=given["num_attention_heads"],
+            inner_width=given["intermediate_size"],
+            activation=given["activation"],
+            dropout_rate=given["dropout_rate"],
+            attention_dropout_rate=given["attention_dropout_rate"],
+            inner_dropout_rate=given["intermediate_dropout"],
+            use_bias=given["use_bias"],
+            norm_first=given["norm_first"],
+            norm_epsilon=given["norm_epsilon"],
+            attention_initializer=initializer,
+        )
 
     @override
     def get_config(self) -> dict[str, Any]:
@@ -91,22 +111,6 @@ class TransformerEncoder(_Stack):
         intermediate_dropout: float = 0.0,
         **kwargs: Any,
     ) -> None:
-        """Stores the shape; blocks are created when the width is known, by `build`.
-
-        Args:
-            num_layers: Blocks.
-            num_attention_heads: Attention heads of each block; must divide the width.
-            intermediate_size: Width inside the feed-forward parts.
-            activation: Keras' name of the feed-forward parts' activation.
-            dropout_rate: Share of each part's output that training drops.
-            attention_dropout_rate: Share of the attention weights that training drops.
-            use_bias: Whether the projections of attention have biases.
-            norm_first: Pre-norm, which trains stably, or post-norm, as first published. The output
-                is normalised once more in any case.
-            norm_epsilon: Added to the variance in normalisation.
-            intermediate_dropout: Share of values inside feed-forward parts that training drops.
-            **kwargs: Arguments of a Keras layer.
-        """
         arguments = {
             "num_attention_heads": num_attention_heads,
             "intermediate_size": intermediate_size,
@@ -126,20 +130,8 @@ class TransformerEncoder(_Stack):
         return list(self.blocks)
 
     @override
-    def _build_block(self, index: int, **options: Any) -> Any:
-        given = self.block_arguments
-        return layers.TransformerEncoderBlock(
-            given["num_attention_heads"],
-            given["intermediate_size"],
-            given["activation"],
-            output_dropout=given["dropout_rate"],
-            attention_dropout=given["attention_dropout_rate"],
-            inner_dropout=given["intermediate_dropout"],
-            use_bias=given["use_bias"],
-            norm_first=given["norm_first"],
-            norm_epsilon=given["norm_epsilon"],
-            **options,
-        )
+    def _build_block(self, index: int, *, attention_initializer: Any, name: str) -> Any:
+        return encoder_block.EncoderBlock(self._list_options(attention_initializer), name=name)
 
     @override
     def call(
@@ -186,25 +178,6 @@ class TransformerDecoder(_Stack):
         cross_attention_cls: Any = None,
         **kwargs: Any,
     ) -> None:
-        """Stores the shape; blocks are created when the width is known, by `build`.
-
-        Args:
-            num_layers: As for `TransformerEncoder`, like all arguments that are not described here.
-            num_attention_heads: See there.
-            intermediate_size: See there.
-            activation: See there.
-            dropout_rate: See there.
-            attention_dropout_rate: See there.
-            use_bias: See there.
-            norm_first: See there.
-            norm_epsilon: See there.
-            intermediate_dropout: See there.
-            self_attention_cls: Class of self-attention, in place of `CachedAttention`; or a
-                function that returns it for the number of a block.
-            cross_attention_cls: Likewise of attention to the memory, in place of
-                `MultiHeadAttention`.
-            **kwargs: Arguments of a Keras layer.
-        """
         arguments = {
             "num_attention_heads": num_attention_heads,
             "intermediate_size": intermediate_size,
@@ -229,12 +202,18 @@ class TransformerDecoder(_Stack):
 
     @property
     def is_fused(self) -> bool:
-        """Whether all blocks are computed with fused projections."""
+        """True if all blocks are computed with fused projections."""
         return all(block.takes_rows for block in self.blocks)
 
     @override
-    def _build_block(self, index: int, **options: Any) -> Any:
+    def _build_block(self, index: int, *, attention_initializer: Any, name: str) -> Any:
         given = self.block_arguments
+        classes = {
+            name: _choose_class(given[name], index)
+            for name in ("self_attention_cls", "cross_attention_cls")
+        }
+        if not any(classes.values()):
+            return decoder_block.DecoderBlock(self._list_options(attention_initializer), name=name)
         return layers.TransformerDecoderBlock(
             given["num_attention_heads"],
             given["intermediate_size"],
@@ -245,9 +224,9 @@ class TransformerDecoder(_Stack):
             use_bias=given["use_bias"],
             norm_first=given["norm_first"],
             norm_epsilon=given["norm_epsilon"],
-            self_attention_cls=_choose_class(given["self_attention_cls"], index),
-            cross_attention_cls=_choose_class(given["cross_attention_cls"], index),
-            **options,
+            attention_initializer=attention_initializer,
+            name=name,
+            **classes,
         )
 
     @override

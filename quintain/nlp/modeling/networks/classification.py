@@ -36,13 +36,6 @@ class Classification(constructor_config.ConstructorConfig, keras.Model):
     ) -> None:
         """Creates the layer.
 
-        Args:
-            input_width: Width of the input.
-            num_classes: Classes, or 1 for a number.
-            initializer: Keras' initializer of the kernel.
-            output: `logits`, or `predictions` for their log-softmax in float32.
-            **kwargs: Arguments of a Keras model.
-
         Raises:
             ValueError: If `output` is none of these.
         """

@@ -1,4 +1,4 @@
-"""What encoders of words share: embeddings, a pooler, inputs and outputs.
+"""Base class of text encoders: embeddings, a pooler, inputs and outputs.
 
 Shapes:
     B  examples in the batch

@@ -1,4 +1,4 @@
-"""How outputs are found: beam search, sampling, and what they share."""
+"""Decoding: beam search, sampling, and their shared parts."""
 
 from quintain import lazy_modules
 

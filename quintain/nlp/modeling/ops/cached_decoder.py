@@ -22,7 +22,12 @@ from typing import Any, Final, NamedTuple
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.nlp.modeling.layers import attention, layer_normalization, projection, transformer
+from quintain.nlp.modeling.layers import (
+    decoder_block,
+    fused_attention,
+    layer_normalization,
+    projection,
+)
 from quintain.nlp.modeling.ops import candidate_loop
 
 _VOCAB_MULTIPLE: Final = 64
@@ -32,7 +37,7 @@ other candidates: far below any, also those of weights that have grown large."""
 
 
 class Cache(NamedTuple):
-    """What the decoder keeps from step to step."""
+    """Decoder state that is kept from step to step."""
 
     keys: list[tf.Tensor]
     """Each block's pool `[b, H, T, K, D / H]`."""
@@ -114,7 +119,7 @@ class _Block:
 
     def __init__(
         self,
-        block: transformer.TransformerDecoderBlock,
+        block: decoder_block.DecoderBlock,
         dtype: tf.DType,
         *,
         is_compiled: bool,
@@ -210,7 +215,7 @@ class CachedDecoder(candidate_loop.Predictor):
             values=[empty for _ in blocks],
             ancestors=tf.zeros([size, num_candidates, 0], tf.int32),
             memories=memories,
-            memory_bias=attention.to_bias(memory_mask, tf.float32),
+            memory_bias=fused_attention.to_bias(memory_mask, tf.float32),
         )
 
     @override

@@ -71,7 +71,7 @@ class State(NamedTuple):
 
 
 class Results(NamedTuple):
-    """What was found for all B examples so far."""
+    """Finished candidates of all B examples."""
 
     ids: tf.Tensor
     """`[B, K, L]` int32."""
@@ -84,7 +84,7 @@ _RESULT_SHAPES: Final = Results(tf.TensorShape([None] * 3), tf.TensorShape([None
 
 
 class Predictor(abc.ABC):
-    """What a loop asks of a model."""
+    """Interface of a model to the decoding loop."""
 
     can_drop: bool = True
     """Whether examples may leave the batch."""

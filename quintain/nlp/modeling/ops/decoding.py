@@ -1,4 +1,4 @@
-"""How a model's outputs are found: the settings, and the loop that follows from them."""
+"""Decoding settings, and the loop that follows from them."""
 
 import dataclasses
 import difflib
@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 import tensorflow as tf
 
 from quintain import errors
-from quintain.nlp.modeling.ops import beam_search, candidate_loop, decoding_rules, sampler
+from quintain.nlp.modeling.ops import beam, candidate_loop, decoding_rules, sampler
 
 MAX_CANDIDATES: Final = 4096
 """Most candidates of an example. As many take a gigabyte, ten times as many all memory there is."""
@@ -145,7 +145,7 @@ class DecodingOptions:
             "dtype": tf.float32,
         }
         if self.sampling_temperature is None:
-            return beam_search.BeamSearch(num_results=self.num_outputs, **arguments)
+            return beam.BeamSearch(num_results=self.num_outputs, **arguments)
         return sampler.Sampler(
             temperature=float(self.sampling_temperature),
             top_k=self.top_k,

@@ -1,4 +1,4 @@
-"""What a translation may hold while it is searched for or drawn.
+"""Constraints on decoded tokens, for beam search and sampling.
 
 Shapes:
     B  examples in the batch
@@ -18,7 +18,7 @@ from quintain import errors
 
 @dataclasses.dataclass(frozen=True)
 class Rules:
-    """Which ids may come next; the others get a log-probability of minus infinity."""
+    """Mask of allowed ids: others get a log-probability of minus infinity."""
 
     eos_ids: tuple[int, ...]
     """Ids that end a sequence."""

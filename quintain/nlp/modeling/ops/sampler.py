@@ -9,11 +9,12 @@ Shapes:
 """
 
 import dataclasses
+import math
 
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.nlp.modeling.ops import candidate_loop, sampling_module
+from quintain.nlp.modeling.ops import candidate_loop
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,12 +79,12 @@ class Sampler(candidate_loop.CandidateLoop):
     def _draw(self, log_probs: tf.Tensor, state: candidate_loop.State) -> tf.Tensor:
         """Returns ids `[b, K]` for log-probabilities `[b, K, V]`."""
         if isinstance(self.temperature, int | float) and self.temperature == 0:
-            return sampling_module.greedy(log_probs)[1][..., 0]
-        filtered = sampling_module.sample_logits_with_temperature(log_probs, self.temperature)
+            return greedy(log_probs)[1][..., 0]
+        filtered = sample_logits_with_temperature(log_probs, self.temperature)
         if not isinstance(self.top_k, int) or self.top_k > 0:
-            filtered = sampling_module.sample_top_k(filtered, self.top_k)
+            filtered = sample_top_k(filtered, self.top_k)
         if not isinstance(self.top_p, int | float) or self.top_p < 1:
-            filtered = sampling_module.sample_top_p(filtered, self.top_p)
+            filtered = sample_top_p(filtered, self.top_p)
         # Numbers for all that the batch began with: they don't depend on who has left it.
         seed = tf.cast(self.seed, tf.int32) + tf.stack([0, state.index])
         numbers = tf.random.stateless_uniform(
@@ -100,3 +101,43 @@ def build_seed(seed: int | None) -> tf.Tensor:
     if seed is None:
         return tf.random.uniform([2], maxval=2**30, dtype=tf.int32)
     return tf.constant([seed % 2**31, 0], tf.int32)
+
+
+def greedy(log_probs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the largest of `[..., V]` and its place, `[..., 1]` each."""
+    values, ids = tf.math.top_k(log_probs, k=1)
+    return values, ids
+
+
+def sample_logits_with_temperature(logits: tf.Tensor, temperature: float | tf.Tensor) -> tf.Tensor:
+    """Divides logits `[..., V]`: below 1 makes the probable more probable, above 1 less."""
+    return logits / tf.cast(temperature, logits.dtype)
+
+
+def sample_top_k(logits: tf.Tensor, top_k: int | tf.Tensor) -> tf.Tensor:
+    """Leaves the `top_k` largest of `[..., V]`; the others become minus infinity."""
+    top_k = tf.clip_by_value(top_k, 1, tf.shape(logits)[-1])
+    smallest = tf.math.top_k(logits, k=top_k)[0][..., -1:]  # [..., 1]
+    return set_tensor_by_indices_to_value(logits, logits < smallest, -math.inf)
+
+
+def sample_top_p(logits: tf.Tensor, top_p: float | tf.Tensor) -> tf.Tensor:
+    """Leaves the fewest largest of `[..., V]` whose probabilities reach `top_p`, at least one.
+
+    Source:
+        Holtzman et al., 2020, section 3.1 (https://arxiv.org/abs/1904.09751).
+    """
+    largest, _ = tf.math.top_k(logits, k=tf.shape(logits)[-1])  # [..., V]
+    before = tf.cumsum(tf.nn.softmax(largest), axis=-1, exclusive=True)  # [..., V]
+    is_kept = before <= tf.cast(top_p, logits.dtype)
+    infinity = tf.constant(float("inf"), logits.dtype)
+    smallest = tf.reduce_min(tf.where(is_kept, largest, infinity), axis=-1, keepdims=True)
+    smallest = tf.minimum(smallest, largest[..., :1])
+    return set_tensor_by_indices_to_value(logits, logits < smallest, -math.inf)
+
+
+def set_tensor_by_indices_to_value(
+    input_tensor: tf.Tensor, indices: tf.Tensor, value: float
+) -> tf.Tensor:
+    """Returns a float tensor with `value` where `indices`, of the same shape, are true."""
+    return tf.where(indices, tf.cast(value, input_tensor.dtype), input_tensor)

@@ -1,7 +1,7 @@
-"""The decoder of a Transformer, one position at a time, with attention of any class.
+"""Predictors that call a model for each step, with caches that are copied with the candidates.
 
 Shapes:
-    b  examples in the batch
+    B  examples in the batch
     K  candidates of each example
     T  steps that there is room for
     L  ids of a candidate so far, the initial one included
@@ -11,29 +11,76 @@ Shapes:
     V  vocabulary size
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.nlp.modeling.ops import beam_search, candidate_loop
+from quintain.nlp.modeling.ops import candidate_loop
+
+SymbolsToLogitsFn = Callable[[tf.Tensor, tf.Tensor, Any], tuple[tf.Tensor, Any]]
+"""Takes ids `[B * K, L]`, the scalar index of the step and the cache; returns logits `[B * K, V]`
+and the new cache."""
 
 
-class StepDecoder(candidate_loop.Predictor):
-    """Predicts the next ids by calling a decoder's blocks with their caches.
+class FunctionPredictor(candidate_loop.Predictor):
+    """A model given as a function, with a cache that is copied along with the candidates."""
 
-    Slower than `CachedDecoder`, whose attention is the package's own: caches are copied along with
-    the candidates.
-    """
+    # The function may hold tensors of all examples.
+    can_drop = False
 
-    def __init__(self, model: Any, precision: str | None = None) -> None:
-        """Stores the model.
+    def __init__(
+        self, symbols_to_logits_fn: SymbolsToLogitsFn, *, vocab_size: int, sees_last_only: bool
+    ) -> None:
+        """Stores the function.
 
         Args:
-            model: A `Seq2SeqTransformer`.
-            precision: Not used: blocks of any class compute in the type that they were made for.
+            symbols_to_logits_fn: The model.
+            vocab_size: Number of ids.
+            sees_last_only: Whether it gets the last ids only.
         """
-        del precision
+        self._function = symbols_to_logits_fn
+        self._vocab_size = vocab_size
+        self._sees_last_only = sees_last_only
+
+    @override
+    def start(self, cache: Any, num_candidates: int) -> Any:
+        """Repeats `[B, ...]` for the candidates."""
+        return tf.nest.map_structure(lambda part: expand_to_beam_size(part, num_candidates), cache)
+
+    @override
+    def predict(self, sequences: tf.Tensor, index: tf.Tensor, cache: Any) -> tuple[tf.Tensor, Any]:
+        """Calls the function with candidates and examples in one dimension."""
+        if self._sees_last_only:
+            ids = tf.gather(sequences, [index], axis=2)  # [B, K, 1]
+        else:
+            ids = sequences[:, :, : index + 1]  # [B, K, L]
+        num_candidates = sequences.shape[1]
+        cache = tf.nest.map_structure(flatten_beam_dim, cache)
+        logits, cache = self._function(flatten_beam_dim(ids), index, cache)
+        logits = tf.reshape(logits, [-1, num_candidates, self._vocab_size])  # [B, K, V]
+        return logits, tf.nest.map_structure(
+            lambda part: _unflatten_beam_dim(part, -1, num_candidates), cache
+        )
+
+    @override
+    def reorder(self, cache: Any, candidates: tf.Tensor) -> Any:
+        """Copies every part of the cache."""
+        return tf.nest.map_structure(lambda part: tf.gather(part, candidates, batch_dims=1), cache)
+
+
+class StepDecoder(FunctionPredictor):
+    """Predicts the next ids by calling a decoder's blocks, of any class, with their caches.
+
+    Slower than `CachedDecoder`, whose attention is the package's own.
+    """
+
+    can_drop = True
+
+    def __init__(self, model: Any) -> None:
+        """Stores the model, a `Seq2SeqTransformer`."""
+        super().__init__(self._decode, vocab_size=model.target_vocab_size, sees_last_only=True)
         self._model = model
 
     @override
@@ -41,7 +88,7 @@ class StepDecoder(candidate_loop.Predictor):
         """Returns empty caches.
 
         Args:
-            cache: The encoder's output `[b, S, D]`, and the mask of its padding `[b, 1, S]`.
+            cache: The encoder's output `[B, S, D]`, and the mask of its padding `[B, 1, S]`.
             num_candidates: Candidates of each example.
         """
         memory, mask = cache
@@ -49,17 +96,10 @@ class StepDecoder(candidate_loop.Predictor):
         heads = decoder.num_attention_heads
         length = model.decode_max_length if model.padded_decode else 0
         shape = [tf.shape(memory)[0], length, heads, model.embedding_width // heads]
-        empty = tf.zeros(shape, model.compute_dtype)  # [b, T, H, D / H]
-        whole = {
-            "blocks": {
-                str(index): {"key": empty, "value": empty} for index in range(decoder.num_layers)
-            },
-            "memory": tf.cast(memory, model.compute_dtype),
-            "mask": mask,
-        }
-        return tf.nest.map_structure(
-            lambda part: beam_search.expand_to_beam_size(part, num_candidates), whole
-        )
+        empty = tf.zeros(shape, model.compute_dtype)  # [B, T, H, D / H]
+        blocks = {str(index): {"key": empty, "value": empty} for index in range(decoder.num_layers)}
+        memory = tf.cast(memory, model.compute_dtype)
+        return super().start({"blocks": blocks, "memory": memory, "mask": mask}, num_candidates)
 
     @override
     def relax_shape(self, part: tf.Tensor) -> tf.TensorShape:
@@ -67,41 +107,42 @@ class StepDecoder(candidate_loop.Predictor):
         sizes = part.shape.as_list()
         return tf.TensorShape([None, sizes[1], None, *sizes[3:]])
 
-    @override
-    def predict(self, sequences: tf.Tensor, index: tf.Tensor, cache: Any) -> tuple[tf.Tensor, Any]:
-        """Decodes the last position of all candidates."""
-        model, num_candidates = self._model, sequences.shape[1]
-        last = tf.reshape(tf.gather(sequences, index, axis=2), [-1])  # [b * K]
-        last = tf.minimum(last, model.target_vocab_size - 1)
-        flat = tf.nest.map_structure(beam_search.flatten_beam_dim, cache)
-        blocks = flat["blocks"]
+    def _decode(self, ids: tf.Tensor, index: tf.Tensor, cache: Any) -> tuple[tf.Tensor, Any]:
+        """Decodes the last ids `[B * K, 1]`."""
+        model = self._model
+        last = tf.minimum(ids[:, 0], model.target_vocab_size - 1)
         mask = None
         if model.padded_decode:
             is_earlier = tf.range(model.decode_max_length) <= index  # [T]
             mask = tf.cast(is_earlier, model.compute_dtype)[tf.newaxis, tf.newaxis]  # [1, 1, T]
         outputs = model.decoder_layer(
-            model.embed_position(last, index)[:, tf.newaxis],  # [b * K, 1, D]
-            flat["memory"],
+            model.embed_position(last, index)[:, tf.newaxis],  # [B * K, 1, D]
+            cache["memory"],
             self_attention_mask=mask,
-            cross_attention_mask=flat["mask"],
-            cache=blocks,
+            cross_attention_mask=cache["mask"],
+            cache=cache["blocks"],  # Which is changed.
             decode_loop_step=index if model.padded_decode else None,
         )
-        logits = tf.reshape(
-            model.compute_logits(outputs), [-1, num_candidates, model.target_vocab_size]
-        )
-        cache = tf.nest.map_structure(
-            lambda part: tf.reshape(
-                part, tf.concat([[-1, num_candidates], tf.shape(part)[1:]], axis=0)
-            ),
-            {**flat, "blocks": blocks},
-        )
-        return logits, cache
+        return model.compute_logits(outputs)[:, 0], cache
 
     @override
     def reorder(self, cache: Any, candidates: tf.Tensor) -> Any:
         """Copies the caches of the blocks; the source's are the same for all candidates."""
-        blocks = tf.nest.map_structure(
-            lambda part: tf.gather(part, candidates, batch_dims=1), cache["blocks"]
-        )
-        return {**cache, "blocks": blocks}
+        return {**cache, "blocks": super().reorder(cache["blocks"], candidates)}
+
+
+def expand_to_beam_size(tensor: tf.Tensor, beam_size: int) -> tf.Tensor:
+    """Repeats `[B, ...]` for the beams, `[B, K, ...]`."""
+    return tf.repeat(tensor[:, tf.newaxis], beam_size, axis=1)
+
+
+def flatten_beam_dim(tensor: tf.Tensor) -> tf.Tensor:
+    """Turns `[B, K, ...]` into `[B * K, ...]`."""
+    shape = tf.shape(tensor)
+    flat = tf.reshape(tensor, tf.concat([[shape[0] * shape[1]], shape[2:]], axis=0))
+    return tf.ensure_shape(flat, [None, *tensor.shape[2:]])
+
+
+def _unflatten_beam_dim(tensor: tf.Tensor, batch_size: Any, beam_size: int) -> tf.Tensor:
+    """Turns `[B * K, ...]` into `[B, K, ...]`."""
+    return tf.reshape(tensor, tf.concat([[batch_size, beam_size], tf.shape(tensor)[1:]], axis=0))

@@ -145,6 +145,7 @@ def build_without_dropout(name):
     return build_scaffold(dropout_rate=0.0, feedforward_cls=layers.GatedFeedforward)
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["scaffold"])
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["bert", "scaffold"])
 def test_an_encoder_that_skips_padding_has_the_same_loss_and_gradients(name):

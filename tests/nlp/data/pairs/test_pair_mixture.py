@@ -133,6 +133,7 @@ def test_the_same_seed_gives_the_same_batches_and_another_seed_others(make_param
     assert first != other
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["True"])
 @pytest.mark.slow
 @pytest.mark.parametrize("static_batch", [False, True])
 def test_a_restored_iterator_of_a_fresh_dataset_goes_on_exactly(

@@ -163,6 +163,7 @@ def test_a_wrong_line_of_a_mixture_is_named(make_params, mixture, tmp_path):
         _load(make_params(input_path=mixture))
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["True-5"])
 @pytest.mark.slow
 @pytest.mark.parametrize("position", [0, 5])
 @pytest.mark.parametrize("is_mixture", [False, True])

@@ -74,6 +74,9 @@ def make_inputs(name):
     return {key: tf.constant(value, tf.int32) for key, value in named.items()}
 
 
+@pytest.mark.long(
+    "Further cases of a test of which some run every time", but=["classifier", "pretrainer_v2"]
+)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_models_take_dictionaries_and_lists_and_are_described_by_their_configs(name):

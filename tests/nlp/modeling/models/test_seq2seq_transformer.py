@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.checkpoints import checkpoint_fit, checkpoint_state
-from quintain.nlp.modeling.layers import attention
+from quintain.nlp.modeling.layers import fused_attention
 from quintain.nlp.modeling.layers.layer_normalization import LayerNormalization
 from quintain.nlp.modeling.models import seq2seq_transformer, transformer_stacks
 
@@ -219,7 +219,7 @@ def test_impossible_sizes_are_errors(kwargs, message):
 
 def test_heads_must_divide_the_width():
     with pytest.raises(errors.ConfigError, match="num_attention_heads: got 3"):
-        attention.SelfAttention(3, 8, dropout_rate=0.0, use_bias=False)
+        fused_attention.SelfAttention(3, 8, dropout_rate=0.0, use_bias=False)
 
 
 def test_layer_normalization_equals_that_of_keras():

@@ -90,6 +90,9 @@ def search_by_tensorflow(model, sources_, options, prefixes=None):
     return outputs
 
 
+@pytest.mark.long(
+    "Further cases of a test of which some run every time", but=["options0", "options3", "options6"]
+)
 @pytest.mark.parametrize(
     ("kind", "options"),
     [
@@ -136,6 +139,7 @@ def test_outputs_start_with_their_prefixes():
     ]
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["int8"])
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
 def test_neighbours_change_no_bit(precision):
     model, given = build_model(), draw_sources(20)

@@ -42,6 +42,7 @@ def decode(model, predictor):
     return loop.run(tf.zeros([2], tf.int32), (memory, model._to_mask(is_token)))
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["True"])
 @pytest.mark.slow
 @pytest.mark.parametrize("padded_decode", [False, True])
 def test_blocks_with_their_caches_find_what_the_fast_decoder_finds(padded_decode):
@@ -86,6 +87,7 @@ class OwnLogits(models.Seq2SeqTransformer):
         return 3 * tf.tanh(super().compute_logits(outputs))
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["block"])
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "kinds", [{"decoder_cls": OwnDecoder}, {"model_cls": OwnLogits}], ids=["block", "logits"]
