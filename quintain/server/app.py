@@ -47,7 +47,7 @@ from quintain.server.routes import uploads as upload_routes
 from quintain.server.security import access, path_rules
 from quintain.server.security import sessions as sessions_lib
 from quintain.server.security import sign_in as sign_in_lib
-from quintain.web import answer_headers, compression, cut_requests, request_checks
+from quintain.web import answer_headers, compression, request_checks, request_life
 
 PREFIX: Final = "/api/v1"
 
@@ -141,7 +141,7 @@ def build_app(
     app.add_middleware(page_files.Page, sign_in=sign_in)
     app.add_middleware(compression.Compression, types=_COMPRESSED)
     app.add_middleware(request_checks.HostCheck, refuse=responses.refuse, hosts=sign_in.all_hosts)
-    app.add_middleware(cut_requests.CutRequests, refuse=responses.refuse)
+    app.add_middleware(request_life.RequestLife, refuse=responses.refuse)
     app.add_middleware(answer_headers.AnswerHeaders, headers=responses.HEADERS)
     for router in (
         # Workers' addresses are longer than users' and do not hide them.
@@ -177,5 +177,5 @@ class _Interface(fastapi.FastAPI):
         return handle if self.wait_before is None else self.wait_before(handle)
 
 
-def _find_max_bytes(scope: request_checks.Scope) -> int:
+def _find_max_bytes(scope: types.Scope) -> int:
     return MAX_BODY_BYTES if scope["state"][access.LAUNCH] is None else MAX_RESULT_BYTES

@@ -31,10 +31,11 @@ from quintain.server import app as app_lib
 from quintain.server import launchers as launchers_lib
 from quintain.server import tensorboards as tensorboards_lib
 from quintain.server.feed import feed as feed_lib
-from quintain.server.http import home_watch, http_server
+from quintain.server.http import home_watch
 from quintain.server.http import network as network_lib
 from quintain.server.security import sessions as sessions_lib
 from quintain.server.security import sign_in as sign_in_lib
+from quintain.web import http_server
 
 logger = logging.getLogger(__name__)
 
@@ -295,19 +296,10 @@ class MasterServer:
         forget = functools.partial(home_lib.remove_master, self._home, identity.pid)
         parts.callback(forget)
         master_file.write(self._home.path, self._file)
-        server = parts.enter_context(
+        parts.enter_context(
             http_server.serve(app, listener.socket, local_listener, tls=listener.tls)
         )
-        parts.enter_context(
-            home_watch.HomeWatch(
-                self._home,
-                lock,
-                store,
-                self._file,
-                listen_on=server.listen_on,
-                on_loss=self._note_loss,
-            )
-        )
+        parts.enter_context(home_watch.HomeWatch(self._home, lock, on_loss=self._note_loss))
         # It ends first, and with it the answers that go on for ever.
         parts.enter_context(feed)
         if agents is not None:

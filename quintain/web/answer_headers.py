@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 
-from quintain.web import request_checks
+from starlette import types as asgi
 
 
 class AnswerHeaders:
     """Stands before an app: adds headers to its answers where it has not set them itself."""
 
-    def __init__(self, app: request_checks.App, *, headers: Mapping[str, str]) -> None:
+    def __init__(self, app: asgi.ASGIApp, *, headers: Mapping[str, str]) -> None:
         """Stores its settings.
 
         Args:
@@ -23,13 +23,13 @@ class AnswerHeaders:
 
     async def __call__(
         self,
-        scope: request_checks.Scope,
-        receive: request_checks.Receive,
-        send: request_checks.Send,
+        scope: asgi.Scope,
+        receive: asgi.Receive,
+        send: asgi.Send,
     ) -> None:
         """Handles a request as ASGI has it."""
 
-        async def send_with_headers(message: request_checks.Message) -> None:
+        async def send_with_headers(message: asgi.Message) -> None:
             if message["type"] == "http.response.start":
                 given = list(message.get("headers", ()))
                 names = {name.lower() for name, _ in given}

@@ -6,8 +6,7 @@ from collections.abc import Collection
 from typing import Final
 
 import anyio
-
-from quintain.web import request_checks
+from starlette import types as asgi
 
 LEVEL: Final = 1
 """Pages are mostly on the same machine, where time counts more than bytes."""
@@ -20,7 +19,7 @@ _ACCEPTS: Final = re.compile(rb"\bgzip\b(?!\s*;\s*q=0(\.0*)?\s*(,|$))")
 class Compression:
     """Stands before an app: compresses answers of some types that come in one piece."""
 
-    def __init__(self, app: request_checks.App, *, types: Collection[str]) -> None:
+    def __init__(self, app: asgi.ASGIApp, *, types: Collection[str]) -> None:
         """Stores its settings.
 
         Args:
@@ -32,9 +31,9 @@ class Compression:
 
     async def __call__(
         self,
-        scope: request_checks.Scope,
-        receive: request_checks.Receive,
-        send: request_checks.Send,
+        scope: asgi.Scope,
+        receive: asgi.Receive,
+        send: asgi.Send,
     ) -> None:
         """Handles a request as ASGI has it."""
         if scope["type"] == "http":
@@ -46,15 +45,13 @@ class Compression:
 class _Sender:
     """Holds the head of an answer back until it is known how large the answer is."""
 
-    def __init__(
-        self, send: request_checks.Send, types: Collection[bytes], *, accepts: bool
-    ) -> None:
+    def __init__(self, send: asgi.Send, types: Collection[bytes], *, accepts: bool) -> None:
         self._send = send
         self._types = types
         self._accepts = accepts
-        self._head: request_checks.Message | None = None
+        self._head: asgi.Message | None = None
 
-    async def __call__(self, message: request_checks.Message) -> None:
+    async def __call__(self, message: asgi.Message) -> None:
         if message["type"] == "http.response.start" and self._is_of_type(message["headers"]):
             self._head = message
             return

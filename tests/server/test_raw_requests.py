@@ -9,7 +9,8 @@ import ssl
 
 import pytest
 
-from quintain.server.http import certificates, http_server
+from quintain.server.http import certificates
+from quintain.web import http_server
 from tests.programs import hostile_requests
 
 HEAD = "{line} HTTP/1.1\r\nHost: {host}\r\n"

@@ -20,7 +20,7 @@ from typing import Final
 
 from quintain import errors
 from quintain.files import durable_files
-from quintain.web import tls_connections
+from quintain.web import connections
 
 logger = logging.getLogger(__name__)
 
@@ -107,7 +107,7 @@ def _load(certificate: str, key: str) -> tuple[Certificate, float]:
         )
     try:
         pathlib.Path(key or certificate).read_bytes()
-        context = tls_connections.build_context(certificate, key or certificate)
+        context = connections.build_tls(certificate, key or certificate)
     except OSError as error:
         raise errors.ConfigError(
             f"--key: {key or certificate!r} can't be used with the certificate of {certificate!r} "

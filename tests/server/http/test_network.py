@@ -17,10 +17,11 @@ from quintain.client.http import connection
 from quintain.master.processes import launch_tokens
 from quintain.records.views import master_status
 from quintain.server import app as app_lib
-from quintain.server.http import certificates, http_server
+from quintain.server.http import certificates
 from quintain.server.http import network as network_lib
 from quintain.server.security import sessions as sessions_lib
 from quintain.server.security import sign_in as sign_in_lib
+from quintain.web import http_server
 
 KEY = launch_tokens.LaunchKey(bytes(32))
 

@@ -17,9 +17,9 @@ from quintain.master.processes import launch_tokens
 from quintain.records.views import master_status
 from quintain.server import app as app_lib
 from quintain.server import page_files
-from quintain.server.http import http_server
 from quintain.server.security import sessions as sessions_lib
 from quintain.server.security import sign_in as sign_in_lib
+from quintain.web import http_server
 
 TOKEN = "the-token"
 KEY = launch_tokens.LaunchKey(bytes(32))
