@@ -1,1 +1,1 @@
-"""What stands between the network and an app that answers HTTP: limits, and checks of requests."""
+"""HTTP servers of apps: sockets, limits on connections, and checks of requests."""
