@@ -2,6 +2,8 @@
 
 Requests carry a token as `Authorization: Bearer TOKEN`, or the cookie of a browser; `access` says
 whose is good for what. The page is below a path of its own; see `routes.page`.
+Before its route a request passes five steps: headers of answers, the life of a request
+(`request_life`), the name of the server, who asks, and the body.
 Answers are records as JSON; what went wrong comes as `{"error": {"kind": ..., "message": ...}}`.
 """
 

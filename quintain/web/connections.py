@@ -138,8 +138,9 @@ class _Room:
 
     def _evict(self) -> bool:
         """Ends the oldest idle connection, a stranger's before others; False if there is none."""
-        idle = [each for each in self._connections if each.is_idle]
-        chosen = next((each for each in idle if not each.is_known), next(iter(idle), None))
+        idle = (each for each in self._connections if each.is_idle)
+        strangers = (each for each in self._connections if not each.is_known and each.is_idle)
+        chosen = next(strangers, None) or next(idle, None)
         if chosen is None:
             return False
         self.leave(chosen)
