@@ -18,7 +18,7 @@ _LEAST_PART: Final = 0.75
 """Part of the time that they ask for in which agents wait at least."""
 
 
-def build_router(
+def build_router(  # noqa: C901 - a function for each address
     launcher: agent_launcher.AgentLauncher | None, is_stopping: Callable[[], bool]
 ) -> fastapi.APIRouter:
     """Returns the addresses that agents ask.
@@ -69,7 +69,9 @@ def build_router(
         deadline_secs = loop.time() + part * min(wait, agent_protocol.MAX_WAIT_SECS)
         while True:
             woken = asyncio.Event()
-            with found.watching(name, functools.partial(loop.call_soon_threadsafe, woken.set)):
+            with found.waker_registered(
+                name, functools.partial(loop.call_soon_threadsafe, woken.set)
+            ):
                 orders = found.find_orders(name, session, after=after, kept=kept)
                 if orders is not None or loop.time() >= deadline_secs or is_stopping():
                     return _to_response(orders or agent_protocol.Orders(kept=kept))

@@ -37,7 +37,7 @@ _ARRIVED: Final = "arrived"
 """Where `arriving.js` leads to."""
 
 
-def build_router(
+def build_router(  # noqa: C901 - a function for each address
     sign_in: sign_in_lib.SignIn, directory: pathlib.Path | None = None
 ) -> fastapi.APIRouter:
     """Returns the addresses of the page, which need no token; `path_rules.is_open` lists them.
