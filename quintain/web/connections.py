@@ -33,6 +33,7 @@ KNOWN: Final = "is_known_client"
 CONNECTION: Final = "connection"
 """Name in the state of a request: its `Connection`."""
 
+_FAREWELL_SECS: Final = 1.0
 _MAX_CONNECTIONS: Final = 4096
 _MAX_FILES: Final = 65536
 _MAX_HEAD_BYTES: Final = 32 * 1024
@@ -71,19 +72,19 @@ def find_limits() -> Limits:
 
 
 def build_config(
-    app: Any, limits: Limits, *, tls: ssl.SSLContext | None = None, **settings: Any
+    app: Any, room: "Room", *, tls: ssl.SSLContext | None = None, **settings: Any
 ) -> uvicorn.Config:
     """Returns the settings of a server that keeps to limits.
 
     Args:
         app: The app, with `RequestLife` as a part of it.
-        limits: The limits.
+        room: Counts the connections, and has their limits.
         tls: How to speak TLS on all sockets but Unix sockets; None for plain text.
         **settings: Further settings of uvicorn.
     """
     return uvicorn.Config(
         app,
-        http=cast(Any, functools.partial(Connection, _Room(limits), tls)),
+        http=cast(Any, functools.partial(Connection, room, tls)),
         ws="none",
         log_config=None,
         # Its warnings are about requests, with which strangers could fill the log.
@@ -118,7 +119,7 @@ def build_tls(certificate: str, key: str) -> ssl.SSLContext:
     return context
 
 
-class _Room:
+class Room:
     """The connections of a server, in the order in which they came."""
 
     def __init__(self, limits: Limits) -> None:
@@ -135,6 +136,12 @@ class _Room:
     def leave(self, connection: "Connection") -> None:
         """Forgets a connection, if it was counted."""
         self._connections.pop(connection, None)
+
+    def hurry(self) -> None:
+        """Gives clients little time to read on, as the server ends; any thread may call this."""
+        self.limits = dataclasses.replace(self.limits, stall_secs=_FAREWELL_SECS)
+        for each in list(self._connections):
+            each.hurry()
 
     def _evict(self) -> bool:
         """Ends the oldest idle connection, a stranger's before others; False if there is none."""
@@ -159,7 +166,7 @@ class Connection(asyncio.Protocol):
     """
 
     def __init__(
-        self, room: _Room, tls: ssl.SSLContext | None, *, app_state: dict[str, Any], **settings: Any
+        self, room: Room, tls: ssl.SSLContext | None, *, app_state: dict[str, Any], **settings: Any
     ) -> None:
         self._http = h11_impl.H11Protocol(app_state={**app_state, CONNECTION: self}, **settings)
         self._loop = asyncio.get_running_loop()
@@ -261,6 +268,11 @@ class Connection(asyncio.Protocol):
     def abort(self) -> None:
         """Ends the connection at once."""
         self._transport.abort()
+
+    def hurry(self) -> None:
+        """Looks at the limits anew; any thread may call this."""
+        with contextlib.suppress(RuntimeError):  # The loop has ended already.
+            self._loop.call_soon_threadsafe(self._watch_state)
 
     def begin_request(self, *, has_body: bool) -> None:
         """Notes that a request is worked on."""

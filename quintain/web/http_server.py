@@ -118,12 +118,9 @@ def serve(
     Raises:
         ClusterError: If the server does not come up.
     """
+    room = connections.Room(limits or connections.find_limits())
     config = connections.build_config(
-        app,
-        limits or connections.find_limits(),
-        tls=tls,
-        lifespan="off",
-        timeout_graceful_shutdown=_GRACE_SECS,
+        app, room, tls=tls, lifespan="off", timeout_graceful_shutdown=_GRACE_SECS
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(
@@ -139,6 +136,8 @@ def serve(
         yield
     finally:
         server.should_exit = True
+        # Who does not read keeps an answer that goes on for ever from its end.
+        room.hurry()
         thread.join(_STOP_SECS)
 
 
@@ -160,7 +159,6 @@ def serve_until_signal(app: Any, listener: socket.socket, *, grace_secs: float =
         listener: A socket that listens; it is closed at the end.
         grace_secs: How long the answers to what waits may take. A second signal ends at once.
     """
-    config = connections.build_config(
-        app, connections.find_limits(), timeout_graceful_shutdown=math.ceil(grace_secs)
-    )
+    room = connections.Room(connections.find_limits())
+    config = connections.build_config(app, room, timeout_graceful_shutdown=math.ceil(grace_secs))
     _Server(config).run(sockets=[listener])
