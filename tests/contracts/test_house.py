@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 ROOT = pathlib.Path(__file__).parents[2]
 PACKAGE = ROOT / "quintain"
 
-MAX_LINES = 132_689  # What is there; it may only fall. The goal is 112,000.
+MAX_LINES = 132_663  # What is there; it may only fall. The goal is 112,000.
 MAX_GARDEN_LINES = 10_000
 MAX_FILES_OF_A_FOLDER = 20
 MAX_TOP_LEVEL_MODULES = 6
@@ -32,14 +32,11 @@ GROUND = {"files", "process", "reference", "terminal", "testing"}
 
 LARGE_FOLDERS = {
     "server": 23,
-    "serving": 23,
+    "serving": 22,
 }
 """Folders with more than 20 files, and their number."""
 
 SMALL_FILES = {
-    "client/answers.py": "to be merged",
-    "client/http/keep_alive.py": "to be merged",
-    "client/notebook/html_tables.py": "to be merged",
     "core/trained_weights.py": "to be merged",
     "garden/nlp/serving/export_savedmodel_util.py": "a path of the Model Garden",
     "input/dataset_fn.py": "a path of the Model Garden",
@@ -64,7 +61,7 @@ SMALL_FILES = {
     "server/routes/sign_in.py": "a path of the API",
     "server/routes/timeline.py": "a path of the API",
     "server/search_check.py": "to be merged",
-    "serving/searches.py": "to be merged",
+    "serving/exported_model.py": "to be merged",
     "serving/task_data.py": "to be merged",
     "trials/estimator.py": "a path of PEDL",
     "web/answer_headers.py": "to be merged",
@@ -83,7 +80,6 @@ SAME_NAMES = {
     },
     "platform": {
         "agent.py",
-        "answers.py",
         "checkpoint.py",
         "columns.py",
         "commands.py",
