@@ -11,18 +11,15 @@ import contextlib
 import dataclasses
 import functools
 import logging
+import resource
 import socket
 import ssl
-import sys
 from typing import Any, Final, cast
 
 import h11
 import uvicorn
 from typing_extensions import override
 from uvicorn.protocols.http import h11_impl
-
-if sys.platform != "win32":
-    import resource
 
 BACKLOG: Final = 512
 """Connections that wait with the system, and that are taken at once, before any is counted."""
@@ -61,14 +58,11 @@ class Limits:
 
 def find_limits() -> Limits:
     """Returns limits that leave half of the files to open for all else; raises the soft limit."""
-    num_files = 2 * _MAX_CONNECTIONS
-    if sys.platform != "win32":
-        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        most = _MAX_FILES if hard == resource.RLIM_INFINITY else min(hard, _MAX_FILES)
-        if soft != resource.RLIM_INFINITY and soft < most:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-        num_files = most
-    return Limits(min(_MAX_CONNECTIONS, max(num_files // 2, 8)))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _MAX_FILES if hard == resource.RLIM_INFINITY else min(hard, _MAX_FILES)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    return Limits(min(_MAX_CONNECTIONS, max(most // 2, 8)))
 
 
 def build_config(
@@ -231,10 +225,6 @@ class Connection(asyncio.Protocol):
         except h11.LocalProtocolError:
             # uvicorn answers bad bytes of a body also where the answer has begun.
             self._transport.abort()
-
-    @override
-    def eof_received(self) -> None:
-        self._http.eof_received()
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
