@@ -38,11 +38,6 @@ LARGE_FOLDERS = {
 """Folders with more than 20 files, and their number."""
 
 SMALL_FILES = {
-    "client/answers.py": "to be merged",
-    "client/http/keep_alive.py": "to be merged",
-    "client/notebook/html_tables.py": "to be merged",
-    "client/page_calls.py": "to be merged",
-    "client/query_fields.py": "to be merged",
     "core/reports/image_summaries.py": "to be merged",
     "core/trained_weights.py": "to be merged",
     "garden/nlp/serving/export_savedmodel_util.py": "a path of the Model Garden",
@@ -69,7 +64,6 @@ SMALL_FILES = {
     "server/routes/nodes.py": "a path of the API",
     "server/routes/sign_in.py": "a path of the API",
     "server/routes/timeline.py": "a path of the API",
-    "server/routes/uploads.py": "a path of the API",
     "server/search_check.py": "to be merged",
     "serving/searches.py": "to be merged",
     "serving/task_data.py": "to be merged",
@@ -91,11 +85,9 @@ SAME_NAMES = {
     },
     "platform": {
         "agent.py",
-        "answers.py",
         "checkpoint.py",
         "columns.py",
         "commands.py",
-        "fetched_files.py",
         "following.py",
         "importance.py",
         "master.py",
@@ -111,7 +103,6 @@ SAME_NAMES = {
         "tensorboard.py",
         "trial.py",
         "trials.py",
-        "uploads.py",
     },
 }
 """Basenames that several files of a half have."""
