@@ -23,10 +23,10 @@ class SimulatedLauncher(launcher_lib.Launcher):
 
     def __init__(self) -> None:
         """Starts with nothing."""
-        self.alive: dict[str, launcher_lib.Launch] = {}
+        self.alive: dict[str, launcher_lib.LaunchRequest] = {}
         self.exits: list[launcher_lib.ProcessExit] = []
 
-    def start(self, launch: launcher_lib.Launch) -> trial.ProcessIdentity:
+    def start(self, launch: launcher_lib.LaunchRequest) -> trial.ProcessIdentity:
         """Notes the process."""
         self.alive[launch.launch_id] = launch
         return trial.ProcessIdentity(1, 1.0, launch.launch_id)

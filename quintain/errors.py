@@ -14,7 +14,7 @@ QuintainError
 |   `-- StoreAwayError                   its server or its disk is not there, but may come back
 |       `-- StoreFullError               its disk is full; there may be room again
 |-- StateError                           an experiment or a trial can't do this in its state
-|   `-- GoneError                        this run of a trial is not wanted any more
+|   `-- GoneError                        this launch of a trial is not wanted any more
 |-- TrialError                           the user's trial can't be used; names file and line
 |-- ClusterError                         a process that a run can't do without is gone
 |   |-- MasterUnreachableError           the master does not answer
@@ -208,7 +208,7 @@ class StateError(QuintainError):
 
 
 class GoneError(StateError):
-    """This run of a trial is not wanted any more; its process is to end."""
+    """This launch of a trial is not wanted any more; its process is to end."""
 
 
 class ClusterError(QuintainError):

@@ -111,7 +111,7 @@ Did you mean 'cosine'? Known: 'cosine'.
 
 @dataclasses.dataclass(frozen=True)
 class _Later:
-    """What is loaded when it is looked up."""
+    """Entry that is loaded when it is looked up."""
 
     load: Callable[[], Any]
 

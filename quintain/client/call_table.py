@@ -93,7 +93,7 @@ class Call:
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """What `connection.Connection.request` is given."""
+    """Arguments of `connection.Connection.request`."""
 
     method: str
     path: str

@@ -168,7 +168,7 @@ class Commands:
             with core.failures_contained(experiment_id, f"when it was asked to {name}"):
                 core.apply(entry, {"kind": name})
                 if name == "kill":
-                    self._kill_runs(experiment_id)
+                    self._kill_launches(experiment_id)
                 return entry.record
             raise errors.StateError(
                 f"Experiment {experiment_id} has failed: {self._record(experiment_id).reason}"
@@ -260,8 +260,8 @@ class Commands:
             entry = core.entry(former.experiment_id)
             request_id = entry.request_ids[trial_id]
             core.apply(entry, {"kind": "kill_trial", "request_id": request_id})
-            if trial_id in core.runs:
-                self._processes.kill(core.runs[trial_id])
+            if trial_id in core.launches_by_trial:
+                self._processes.kill(core.launches_by_trial[trial_id])
             return dataclasses.replace(entry.build_trial_record(request_id), note=former.note)
 
     def note_trial(self, trial_id: int, note: str) -> trial.TrialRecord:
@@ -374,8 +374,8 @@ class Commands:
                 core.entries.pop(entry.id, None)
             raise
 
-    def _kill_runs(self, experiment_id: int) -> None:
-        for live in list(self._core.runs.values()):
+    def _kill_launches(self, experiment_id: int) -> None:
+        for live in list(self._core.launches_by_trial.values()):
             if live.record.experiment_id == experiment_id:
                 self._processes.kill(live)
 

@@ -19,7 +19,7 @@ from quintain.master.cleanup import deletions, home_identity
 from quintain.master.machine import active_time
 from quintain.master.machine import effects as effects_lib
 from quintain.master.placing import nodes
-from quintain.records.rows import deletion, experiment, log, run, states
+from quintain.records.rows import deletion, experiment, launch, log, states
 from quintain.records.rows import slot as slot_lib
 from quintain.storage import checkpoint_storage, storages
 from quintain.store import failures
@@ -46,9 +46,9 @@ class Core:
         nodes: The machines and their slots.
         condition: Held by whoever reads or changes what is in memory; notified of changes.
         entries: Experiments that have not ended, by number.
-        runs: Processes by trial; `add_run` and `drop_run` change it.
-        launches: The same by the names of their starts.
-        runs_of: The same by experiment.
+        launches_by_trial: Launches by trial; `add_launch` and `drop_launch` change it.
+        launches_by_id: The same by their ids.
+        launches_by_experiment: The same by experiment.
         held: Slots that the processes of experiments hold and keep.
         used: Slots that they hold, also those that they are about to give back.
         ending: Trials whose processes were told to end.
@@ -66,9 +66,9 @@ class Core:
         self.nodes = nodes.NodeTable(slots)
         self.condition = threading.Condition(threading.RLock())
         self.entries: dict[int, entries.Entry] = {}
-        self.runs: dict[int, entries.LiveRun] = {}
-        self.launches: dict[str, entries.LiveRun] = {}
-        self.runs_of: dict[int, dict[int, entries.LiveRun]] = {}
+        self.launches_by_trial: dict[int, entries.LiveLaunch] = {}
+        self.launches_by_id: dict[str, entries.LiveLaunch] = {}
+        self.launches_by_experiment: dict[int, dict[int, entries.LiveLaunch]] = {}
         self.held: collections.Counter[int] = collections.Counter()
         self.used: collections.Counter[int] = collections.Counter()
         self.ending: set[int] = set()
@@ -104,10 +104,14 @@ class Core:
             self._stale.discard(experiment_id)
         return self.entries[experiment_id]
 
-    def add_run(self, live: entries.LiveRun) -> None:
+    def add_launch(self, live: entries.LiveLaunch) -> None:
         """Notes a process that holds slots."""
-        self.runs[live.record.trial_id] = self.launches[live.record.launch_id] = live
-        self.runs_of.setdefault(live.record.experiment_id, {})[live.record.trial_id] = live
+        self.launches_by_trial[live.record.trial_id] = self.launches_by_id[
+            live.record.launch_id
+        ] = live
+        self.launches_by_experiment.setdefault(live.record.experiment_id, {})[
+            live.record.trial_id
+        ] = live
         self.used[live.record.experiment_id] += len(live.record.slots)
         for member in live.record.members:
             self.nodes.hold(live.record.trial_id, member.node, member.slots)
@@ -116,13 +120,13 @@ class Core:
         if entry is not None:
             entry.enqueue(live.record.trial_id)
 
-    def drop_run(self, live: entries.LiveRun) -> None:
+    def drop_launch(self, live: entries.LiveLaunch) -> None:
         """Notes that a process is gone; its slots are free."""
         trial_id, owner = live.record.trial_id, live.record.experiment_id
-        del self.runs[trial_id], self.launches[live.record.launch_id]
-        del self.runs_of[owner][trial_id]
-        if not self.runs_of[owner]:
-            del self.runs_of[owner]
+        del self.launches_by_trial[trial_id], self.launches_by_id[live.record.launch_id]
+        del self.launches_by_experiment[owner][trial_id]
+        if not self.launches_by_experiment[owner]:
+            del self.launches_by_experiment[owner]
         self.ending.discard(trial_id)
         if owner in self.entries:
             # Whoever starts next waits for nothing, and has to be in time.
@@ -132,12 +136,12 @@ class Core:
         for member in live.record.members:
             self.nodes.release(trial_id, member.node, member.slots)
 
-    def recount(self, live: entries.LiveRun) -> None:
+    def recount(self, live: entries.LiveLaunch) -> None:
         """Counts the slots of a process anew that its experiment holds and keeps.
 
         It is called whenever the process is told to end, and when the state of its machine changes.
         """
-        if live.record.state is run.RunState.ENDING:
+        if live.record.state is launch.LaunchState.ENDING:
             self.ending.add(live.record.trial_id)
         counted = 0
         if not (live.is_giving_back or live.is_backfill):
@@ -146,7 +150,7 @@ class Core:
         self.held[live.record.experiment_id] += counted - live.num_counted
         live.num_counted = counted
 
-    def preempt(self, live: entries.LiveRun) -> None:
+    def preempt(self, live: entries.LiveLaunch) -> None:
         """Lets a process save itself and give back its slots."""
         if not live.is_preempted:
             live.is_preempted = True

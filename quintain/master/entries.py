@@ -13,7 +13,7 @@ from quintain.master.machine import experiment_machine, trial_machine
 from quintain.master.placing import lacks, pools
 from quintain.master.processes import launcher
 from quintain.records.config import checkpoint_storage_config, experiment_spec
-from quintain.records.rows import experiment, node, run, trial, workload
+from quintain.records.rows import experiment, launch, node, trial, workload
 from quintain.store import session as session_lib
 
 logger = logging.getLogger(__name__)
@@ -24,10 +24,10 @@ _MEMORY: Final = 0.95
 
 
 @dataclasses.dataclass(slots=True)
-class LiveRun:
+class LiveLaunch:
     """A process of a trial that holds slots."""
 
-    record: run.Run
+    record: launch.Launch
     """What the store keeps of it."""
 
     request_id: str
@@ -54,7 +54,7 @@ class LiveRun:
     @property
     def is_giving_back(self) -> bool:
         """True if its slots will be free before long."""
-        return self.is_preempted or self.record.state is run.RunState.ENDING
+        return self.is_preempted or self.record.state is launch.LaunchState.ENDING
 
     is_exit_known: bool = False
     """Whether what its end means was recorded before it ended."""
@@ -166,7 +166,7 @@ class Entry:
         """Returns the machine of a trial."""
         return self.machine.trials[self.request_ids[trial_id]]
 
-    def may_upload(self, record: run.Run) -> bool:
+    def may_upload(self, record: launch.Launch) -> bool:
         """Returns whether a single-process launch of a trial uploads its checkpoints."""
         if record.others:
             return False
@@ -326,6 +326,6 @@ def load_entry(
     return entry
 
 
-def scratch_dir(home: pathlib.Path, record: run.Run) -> pathlib.Path:
+def scratch_dir(home: pathlib.Path, record: launch.Launch) -> pathlib.Path:
     """Returns the directory for files of a process that nobody else needs."""
     return home / "scratch" / str(record.experiment_id) / record.launch_id

@@ -32,7 +32,7 @@ def note_lines(core: core_lib.Core, lines: Iterable[log.LogRow]) -> None:
     """
     slow_secs: dict[int, float] = collections.defaultdict(float)
     for line in lines:
-        live = core.runs.get(line.trial_id)
+        live = core.launches_by_trial.get(line.trial_id)
         entry = core.entries.get(live.record.experiment_id) if live is not None else None
         if live is None or entry is None or entry.has_slow_policies:
             continue
@@ -56,7 +56,10 @@ def _end(core: core_lib.Core, entry: entries.Entry) -> None:
 
 
 def decide(
-    event: dict[str, Any], entry: entries.Entry, live: entries.LiveRun, nodes: nodes_lib.NodeTable
+    event: dict[str, Any],
+    entry: entries.Entry,
+    live: entries.LiveLaunch,
+    nodes: nodes_lib.NodeTable,
 ) -> None:
     """Adds to the event of a process' end what the log policies say about it.
 

@@ -177,7 +177,9 @@ class Master:
             if not self._threads:
                 self.tick()
             with core.condition:
-                if not any(live.record.experiment_id in chosen for live in core.runs.values()):
+                if not any(
+                    live.record.experiment_id in chosen for live in core.launches_by_trial.values()
+                ):
                     return
                 core.condition.wait(TICK_SECS)
 
@@ -310,7 +312,7 @@ class Master:
             nodes = self._core.nodes
             numbers: Sequence[int] = nodes.list_numbers()
             if trial_id is not None:
-                live = self._core.runs.get(trial_id)
+                live = self._core.launches_by_trial.get(trial_id)
                 held = () if live is None else live.record.slots
                 numbers = sorted(set(held) & nodes.slots.keys())
             begin = bisect.bisect_right(numbers, after)
@@ -319,7 +321,10 @@ class Master:
 
     def _describe_slot(self, number: int) -> master_status.SlotStatus:
         nodes = self._core.nodes
-        slot, live = nodes.slots[number], self._core.runs.get(nodes.holders.get(number, 0))
+        slot, live = (
+            nodes.slots[number],
+            self._core.launches_by_trial.get(nodes.holders.get(number, 0)),
+        )
         return master_status.SlotStatus(
             id=number,
             kind=slot.kind.value,
@@ -365,9 +370,9 @@ class Master:
     def _describe(self, experiment_id: int) -> master_status.ExperimentStatus:
         core = self._core
         entry = core.entries[experiment_id]
-        running = tuple(sorted(core.runs_of.get(experiment_id, ())))
+        running = tuple(sorted(core.launches_by_experiment.get(experiment_id, ())))
         is_active = entry.machine.state is states.ExperimentState.ACTIVE
-        waiting = tuple(entry.list_waiting(core.runs)) if is_active else ()
+        waiting = tuple(entry.list_waiting(core.launches_by_trial)) if is_active else ()
         return master_status.ExperimentStatus(
             experiment_id=experiment_id,
             state=entry.machine.state,
@@ -382,9 +387,9 @@ class Master:
     def _summarise(self, experiment_id: int) -> master_status.ExperimentSummary:
         core = self._core
         entry = core.entries[experiment_id]
-        num_running = len(core.runs_of.get(experiment_id, ()))
+        num_running = len(core.launches_by_experiment.get(experiment_id, ()))
         is_active = entry.machine.state is states.ExperimentState.ACTIVE
-        num_waiting = entry.count_all_waiting(core.runs) if is_active else 0
+        num_waiting = entry.count_all_waiting(core.launches_by_trial) if is_active else 0
         return master_status.ExperimentSummary(
             experiment_id=experiment_id,
             state=entry.machine.state,

@@ -76,7 +76,7 @@ def _find(store: reading.ReadableStore, home: pathlib.Path) -> list[_Found]:
     with store.reading() as session:
         # What was deleted, or came, while it was listed is known as well.
         known |= _list_known(session)
-        launches = {each.launch_id for each in session.list_runs()}
+        launches = {each.launch_id for each in session.list_launches()}
         for storage, entry in listed:
             if entry.name in known:
                 continue

@@ -15,8 +15,8 @@ from quintain.master.cleanup import home_identity
 from quintain.master.machine import active_time
 from quintain.master.processes import launcher as launcher_lib
 from quintain.master.transfer import model_files
+from quintain.records.rows import launch
 from quintain.records.rows import node as node_lib
-from quintain.records.rows import run
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ def recover(
         )
         with core.store.reading() as session:
             records = session.list_experiments(include_archived=True)
-            runs = session.list_runs()
+            runs = session.list_launches()
             known = session.list_nodes()
         core.nodes.restore(known)
         for record in records:
@@ -72,13 +72,13 @@ def _take_over(
     core: core_lib.Core,
     processes: scheduling.Scheduling,
     launcher: launcher_lib.Launcher,
-    record: run.Run,
+    record: launch.Launch,
 ) -> None:
     scratch = str(entries.scratch_dir(core.home, record))
     processes.known_lines.expect(record.trial_id)
     lost = []
     for rank, member in enumerate(record.members):
-        name, trial_id = run.member_name(record.launch_id, rank), record.trial_id
+        name, trial_id = launch.member_name(record.launch_id, rank), record.trial_id
         was_started = member.identity is not None or member.node != node_lib.OWN
         if not was_started or not launcher.adopt(
             name, trial_id, member.identity, scratch, member.node
@@ -89,10 +89,10 @@ def _take_over(
     if entry is None:
         if is_there:
             for rank in range(len(record.members)):
-                launcher.kill(run.member_name(record.launch_id, rank))
-        core.write(lambda session: scheduling.forget_run(core, session, record))
+                launcher.kill(launch.member_name(record.launch_id, rank))
+        core.write(lambda session: scheduling.forget_launch(core, session, record))
         return
-    live = entries.LiveRun(record, entry.request_ids[record.trial_id], time.monotonic())
-    core.add_run(live)
+    live = entries.LiveLaunch(record, entry.request_ids[record.trial_id], time.monotonic())
+    core.add_launch(live)
     for rank in lost:
         processes.note_lost(live, rank, "The process was lost while no master watched it.")

@@ -67,7 +67,7 @@ class Room:
             del self._reservations[trial_id]
         reserved = self._reserved()
         for trial_id in list(self._backfill):
-            live = self._core.runs.get(trial_id)
+            live = self._core.launches_by_trial.get(trial_id)
             if live is None or not live.is_backfill:
                 self._backfill.discard(trial_id)
             elif reserved.isdisjoint(live.record.slots):
@@ -102,12 +102,12 @@ class Room:
 
     def _choose(
         self, entry: entries.Entry, trial_id: int
-    ) -> tuple[frozenset[int], list[entries.LiveRun]] | None:
+    ) -> tuple[frozenset[int], list[entries.LiveLaunch]] | None:
         """Returns the slots to reserve, and the trials that have to give way."""
         resources = entry.config.resources
         pool = self._core.nodes.get_pool(entry.needs)
         excluded = self._find_excluded(entry, trial_id)
-        best: tuple[int, list[int], list[entries.LiveRun]] | None = None
+        best: tuple[int, list[int], list[entries.LiveLaunch]] | None = None
         for candidates in _list_candidates(pool, resources.num_processes):
             usable = [slot for slot in candidates if slot not in excluded]
             if len(usable) < resources.slots_per_trial:
@@ -121,12 +121,12 @@ class Room:
 
     def _judge(
         self, usable: Sequence[int], count: int, excluded: Collection[int]
-    ) -> tuple[int, list[int], list[entries.LiveRun]] | None:
+    ) -> tuple[int, list[int], list[entries.LiveLaunch]] | None:
         """Returns the slots that would be held of trials that move, what to reserve, and them."""
         core = self._core
         ranked: list[tuple[int, int, int]] = []
         for slot in usable:
-            holder = core.runs.get(core.nodes.holders.get(slot, 0))
+            holder = core.launches_by_trial.get(core.nodes.holders.get(slot, 0))
             if holder is None:
                 ranked.append((0, 0, slot))
             elif holder.is_giving_back:
@@ -138,16 +138,19 @@ class Room:
         chosen = sorted(ranked)[:count]
         slots = [slot for _, _, slot in chosen]
         pending = any(rank in (1, 3) for rank, _, _ in chosen)
-        moving = [core.runs[trial] for trial in {trial for rank, trial, _ in chosen if rank == 3}]
+        moving = [
+            core.launches_by_trial[trial]
+            for trial in {trial for rank, trial, _ in chosen if rank == 3}
+        ]
         if not self._can_move(moving, {*slots, *excluded}):
             return None
         if not pending:
             # All that is missing is used by those that only fill it.
             fillers = {trial for rank, trial, _ in chosen if rank == 2}
-            return 0, slots, [core.runs[trial] for trial in fillers]
+            return 0, slots, [core.launches_by_trial[trial] for trial in fillers]
         return sum(len(live.record.slots) for live in moving), slots, moving
 
-    def _can_move(self, moving: Sequence[entries.LiveRun], taken: Collection[int]) -> bool:
+    def _can_move(self, moving: Sequence[entries.LiveLaunch], taken: Collection[int]) -> bool:
         """Returns whether trials find free slots elsewhere, so that no trial stops for another."""
         wanted: dict[pools.Needs, int] = {}
         for live in moving:
@@ -180,7 +183,11 @@ class Room:
                 continue
             held = [slot for slot in each.slots if slot in core.nodes.holders]
             holders = {core.nodes.holders[slot] for slot in held}
-            if any(not core.runs[holder].is_backfill for holder in holders if holder in core.runs):
+            if any(
+                not core.launches_by_trial[holder].is_backfill
+                for holder in holders
+                if holder in core.launches_by_trial
+            ):
                 idle += [slot for slot in each.slots if slot not in core.nodes.holders]
         return sorted(idle)
 
@@ -202,7 +209,7 @@ class Room:
                 return (pools.Place(name, tuple(slots[: resources.slots_per_trial])),)
         return None
 
-    def note_backfill(self, live: entries.LiveRun) -> None:
+    def note_backfill(self, live: entries.LiveLaunch) -> None:
         """Notes a process that uses idle slots; it is to be noted before its slots are counted."""
         live.is_backfill = True
         self._backfill.add(live.record.trial_id)

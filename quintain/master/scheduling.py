@@ -13,7 +13,7 @@ from quintain.master.processes import launch_tokens
 from quintain.master.processes import launcher as launcher_lib
 from quintain.master.workers import process_exits, worker_calls
 from quintain.records import checkpoint_manifest
-from quintain.records.rows import deletion, exit_codes, log, run, states
+from quintain.records.rows import deletion, exit_codes, launch, log, states
 from quintain.records.rows import node as node_lib
 from quintain.store import session as session_lib
 
@@ -67,7 +67,7 @@ class Scheduling:
         self.known_lines = known_lines.KnownLines(core.store)
         self._last_tick = time.monotonic()
         self._last_watch = self._last_tick
-        self._unwatched: list[entries.LiveRun] = []
+        self._unwatched: list[entries.LiveLaunch] = []
         self._collection = sweeps.Sweep()
 
     def tick(self) -> None:
@@ -102,9 +102,9 @@ class Scheduling:
                     self._take_exit(self._exits[0])
                     del self._exits[0]
                 self._end_overdue()
-                self._end_runs()
+                self._end_launches()
                 self._finish_experiments()
-                if self._collection.is_due(len(core.runs)):
+                if self._collection.is_due(len(core.launches_by_trial)):
                     with self._collection.duration_measured():
                         checkpoint_gc.collect_running(core)
                 starts = self._starting.choose()
@@ -120,19 +120,19 @@ class Scheduling:
         stopped, self._last_tick = now - self._last_tick, now
         if stopped > _STOPPED_SECS:
             with self._core.condition:
-                for live in self._core.runs.values():
+                for live in self._core.launches_by_trial.values():
                     live.since += stopped
 
-    def kill(self, live: entries.LiveRun, reason: str = "") -> None:
+    def kill(self, live: entries.LiveLaunch, reason: str = "") -> None:
         """Ends a process at once; with a reason, this is a failure of the trial."""
         if not live.is_killed:
             live.is_killed, live.kill_reason = True, reason
             self._kill_members(live)
 
-    def _kill_members(self, live: entries.LiveRun) -> None:
+    def _kill_members(self, live: entries.LiveLaunch) -> None:
         for rank in range(len(live.record.members)):
             if rank not in live.ended:
-                self._launcher.kill(run.member_name(live.record.launch_id, rank))
+                self._launcher.kill(launch.member_name(live.record.launch_id, rank))
 
     # What happened.
 
@@ -153,8 +153,8 @@ class Scheduling:
             name = nodes.changed.pop()
             for trial_id in nodes.trials.get(name, ()):
                 if name in nodes.nodes and nodes.nodes[name].state is _DRAINING:
-                    core.preempt(core.runs[trial_id])
-                core.recount(core.runs[trial_id])
+                    core.preempt(core.launches_by_trial[trial_id])
+                core.recount(core.launches_by_trial[trial_id])
 
     def _keep_lines(self) -> None:
         if self._lines:
@@ -177,15 +177,15 @@ class Scheduling:
 
     def _take_exit(self, ended: launcher_lib.ProcessExit) -> None:
         core = self._core
-        launch_id, rank = run.split_member(ended.launch_id)
-        live = core.runs.get(ended.trial_id)
+        launch_id, rank = launch.split_member(ended.launch_id)
+        live = core.launches_by_trial.get(ended.trial_id)
         if live is None or live.record.launch_id != launch_id:
-            core.write(lambda session: session.delete_run(launch_id))
+            core.write(lambda session: session.delete_launch(launch_id))
             self._launcher.forget(ended.launch_id)
             return
         self._note_exit(live, rank, ended)
 
-    def note_lost(self, live: entries.LiveRun, rank: int, reason: str) -> None:
+    def note_lost(self, live: entries.LiveLaunch, rank: int, reason: str) -> None:
         """Notes that a process is not there, or never was, as far as it is known.
 
         Args:
@@ -194,34 +194,38 @@ class Scheduling:
             reason: Why.
         """
         record = live.record
-        name = run.member_name(record.launch_id, rank)
+        name = launch.member_name(record.launch_id, rank)
         ended = launcher_lib.ProcessExit(name, record.trial_id, None, None, reason=reason)
         try:
             self._note_exit(live, rank, ended)
         except errors.StoreError:
             self._exits.append(ended)
 
-    def _note_exit(self, live: entries.LiveRun, rank: int, ended: launcher_lib.ProcessExit) -> None:
+    def _note_exit(
+        self, live: entries.LiveLaunch, rank: int, ended: launcher_lib.ProcessExit
+    ) -> None:
         """Records an exit once all processes of the start are gone, which one that fails ends."""
         live.ended.setdefault(rank, ended)
         if len(live.ended) == len(live.record.members):
             self._contain_exit(live, process_exits.find_cause(live))
-        elif live.record.state is not run.RunState.ENDING or not process_exits.is_regular(ended):
+        elif live.record.state is not launch.LaunchState.ENDING or not process_exits.is_regular(
+            ended
+        ):
             self._kill_members(live)
 
-    def _contain_exit(self, live: entries.LiveRun, ended: launcher_lib.ProcessExit) -> None:
+    def _contain_exit(self, live: entries.LiveLaunch, ended: launcher_lib.ProcessExit) -> None:
         """Records an exit; the slots are free afterwards whatever that raises."""
         core, trial_id = self._core, live.record.trial_id
         if live.record.experiment_id in core.entries:
             with core.failures_contained(live.record.experiment_id, f"when trial {trial_id} ended"):
                 self._record_exit(live, ended)
-        if core.runs.get(trial_id) is live:
-            core.write(lambda session: forget_run(core, session, live.record))
-            core.drop_run(live)
+        if core.launches_by_trial.get(trial_id) is live:
+            core.write(lambda session: forget_launch(core, session, live.record))
+            core.drop_launch(live)
         for rank in range(len(live.record.members)):
-            self._launcher.forget(run.member_name(live.record.launch_id, rank))
+            self._launcher.forget(launch.member_name(live.record.launch_id, rank))
 
-    def _record_exit(self, live: entries.LiveRun, ended: launcher_lib.ProcessExit) -> None:
+    def _record_exit(self, live: entries.LiveLaunch, ended: launcher_lib.ProcessExit) -> None:
         """Notes that a process is gone, and what this means for its trial."""
         core, trial_id = self._core, live.record.trial_id
         entry = core.entry(live.record.experiment_id)
@@ -234,7 +238,7 @@ class Scheduling:
             log_policies.decide(event, entry, live, core.nodes)
 
         def write(session: session_lib.Session) -> None:
-            forget_run(core, session, live.record)
+            forget_launch(core, session, live.record)
             if event is not None:
                 session.add_logs([core.log(trial_id, str(event["reason"]))])
 
@@ -250,7 +254,7 @@ class Scheduling:
                 # It starts again and again until somebody makes room, who has to be told.
                 said = str(event["reason"]).partition("\n")[0]
                 logger.warning("Experiment %d: trial %d starts again: %s", entry.id, trial_id, said)
-        core.drop_run(live)
+        core.drop_launch(live)
         core.entry(entry.id).enqueue(trial_id, pause)
         core.notify()
 
@@ -268,18 +272,18 @@ class Scheduling:
                     )
                     self._core.apply(entry, {"kind": "time_up", "reason": reason})
 
-    def _end_runs(self) -> None:
+    def _end_launches(self) -> None:
         """Looks at processes: at few of them always, at many once a second, some at a time."""
         core, now = self._core, time.monotonic()
         part, self._last_watch = min(now - self._last_watch, 1.0), now
         if not self._unwatched:
-            self._unwatched = list(core.runs.values())
-        count = max(_FEW, int(part * len(core.runs)))
+            self._unwatched = list(core.launches_by_trial.values())
+        count = max(_FEW, int(part * len(core.launches_by_trial)))
         watched = self._unwatched[-count:]
         del self._unwatched[-count:]
-        by_experiment: dict[int, list[entries.LiveRun]] = {}
+        by_experiment: dict[int, list[entries.LiveLaunch]] = {}
         for live in watched:
-            if not live.is_killed and core.runs.get(live.record.trial_id) is live:
+            if not live.is_killed and core.launches_by_trial.get(live.record.trial_id) is live:
                 by_experiment.setdefault(live.record.experiment_id, []).append(live)
         for experiment_id, own in by_experiment.items():
             if experiment_id not in core.entries:
@@ -293,12 +297,12 @@ class Scheduling:
                     self._end_run(entry, live, now - live.since, timeout)
 
     def _end_run(
-        self, entry: entries.Entry, live: entries.LiveRun, age: float, timeout: float | None
+        self, entry: entries.Entry, live: entries.LiveLaunch, age: float, timeout: float | None
     ) -> None:
         machine = entry.machine_of(live.record.trial_id)
         if entry.machine.is_killed or machine.state is states.TrialState.CANCELED:
             self.kill(live)
-        elif live.record.state is run.RunState.ENDING:
+        elif live.record.state is launch.LaunchState.ENDING:
             if age > EXIT_GRACE_SECS:
                 self.kill(live)
         elif live.record.trial_id in entry.waits:
@@ -310,7 +314,7 @@ class Scheduling:
 
     def _finish_experiments(self) -> None:
         for experiment_id in list(self._core.entries):
-            if experiment_id not in self._core.runs_of:
+            if experiment_id not in self._core.launches_by_experiment:
                 with self._core.failures_contained(experiment_id, "while it was ended"):
                     self._finish_experiment(experiment_id)
 
@@ -333,7 +337,7 @@ class Scheduling:
         core.write(lambda session: session.add_deletions(notes))
 
 
-def forget_run(core: core_lib.Core, session: session_lib.Session, record: run.Run) -> None:
+def forget_launch(core: core_lib.Core, session: session_lib.Session, record: launch.Launch) -> None:
     """Forgets a process that is gone, and lets go of what it had begun to save.
 
     Args:
@@ -341,7 +345,7 @@ def forget_run(core: core_lib.Core, session: session_lib.Session, record: run.Ru
         session: A writing transaction.
         record: The process.
     """
-    session.delete_run(record.launch_id)
+    session.delete_launch(record.launch_id)
     try:
         storage = core.find_storage(session, record.experiment_id)
     except errors.NotFoundError:  # It was deleted, with all its directories.

@@ -15,9 +15,10 @@ from quintain.master.placing import demand, policy, pools
 from quintain.master.processes import launch_tokens
 from quintain.master.processes import launcher as launcher_lib
 from quintain.master.workers import worker_calls
+from quintain.records.rows import launch as launch_lib
 from quintain.records.rows import node as node_lib
-from quintain.records.rows import run, states, trial
 from quintain.records.rows import slot as slot_lib
+from quintain.records.rows import states, trial
 from quintain.store import session as session_lib
 
 logger = logging.getLogger(__name__)
@@ -30,7 +31,7 @@ _MOST_PASSED: Final = 32
 _MOST_RESERVED: Final = 16
 """Trials of an experiment for which room is made at once."""
 
-_Launches = list[launcher_lib.Launch]
+_Launches = list[launcher_lib.LaunchRequest]
 
 
 class Starting:
@@ -44,7 +45,7 @@ class Starting:
         *,
         address: str,
         launch_key: launch_tokens.LaunchKey,
-        note_lost: Callable[[entries.LiveRun, int, str], None],
+        note_lost: Callable[[entries.LiveLaunch, int, str], None],
         backfill_secs: float = room.BACKFILL_SECS,
     ) -> None:
         self._core = core
@@ -111,7 +112,7 @@ class Starting:
             entry = core.entries.get(group.experiment_id)
             if entry is None or not group.num_waiting or not group.size:
                 continue
-            count = entry.count_all_waiting(core.runs)
+            count = entry.count_all_waiting(core.launches_by_trial)
             if group.max_slots is not None:
                 left = group.max_slots - core.held[group.experiment_id]
                 count = min(count, max(left, 0) // group.size)
@@ -123,7 +124,9 @@ class Starting:
 
     def _take_back(self, experiment_id: int, num_slots: int) -> None:
         """Lets the youngest trials of an experiment save themselves and give back their slots."""
-        for _, live in sorted(self._core.runs_of[experiment_id].items(), reverse=True):
+        for _, live in sorted(
+            self._core.launches_by_experiment[experiment_id].items(), reverse=True
+        ):
             if num_slots <= 0:
                 return
             if live.num_counted:
@@ -132,9 +135,9 @@ class Starting:
 
     def _start_all(
         self, groups: list[policy.Group], wanted: Mapping[int, int]
-    ) -> list[tuple[entries.LiveRun, _Launches]]:
+    ) -> list[tuple[entries.LiveLaunch, _Launches]]:
         """Places trials, makes room for others, and fills what is idle meanwhile."""
-        starts: list[tuple[entries.LiveRun, _Launches]] = []
+        starts: list[tuple[entries.LiveLaunch, _Launches]] = []
         waiting: list[int] = []
         for experiment_id, count in wanted.items():
             found, blocked = self._start_some(experiment_id, count)
@@ -151,10 +154,10 @@ class Starting:
 
     def _start_some(
         self, experiment_id: int, count: int
-    ) -> tuple[list[tuple[entries.LiveRun, _Launches]], list[int]]:
+    ) -> tuple[list[tuple[entries.LiveLaunch, _Launches]], list[int]]:
         """Starts trials of an experiment; returns also those that wait for a place."""
         core = self._core
-        starts: list[tuple[entries.LiveRun, _Launches]] = []
+        starts: list[tuple[entries.LiveLaunch, _Launches]] = []
         blocked: list[int] = []
         with core.failures_contained(experiment_id, "while its trials were started"):
             entry = core.entry(experiment_id)
@@ -177,14 +180,14 @@ class Starting:
 
     def _fill(
         self, experiment_id: int, idle: list[int]
-    ) -> tuple[list[int], list[tuple[entries.LiveRun, _Launches]]]:
+    ) -> tuple[list[int], list[tuple[entries.LiveLaunch, _Launches]]]:
         """Starts trials on slots that wait for others; returns those that are left of these."""
         core = self._core
-        starts: list[tuple[entries.LiveRun, _Launches]] = []
+        starts: list[tuple[entries.LiveLaunch, _Launches]] = []
         with core.failures_contained(experiment_id, "while its trials were started"):
             entry = core.entry(experiment_id)
             for trial_id in entry.next_waiting(len(idle) + _MOST_PASSED):
-                if trial_id in core.runs or not core.is_active(experiment_id):
+                if trial_id in core.launches_by_trial or not core.is_active(experiment_id):
                     continue
                 places = self._room.find_among(entry, trial_id, idle)
                 if places is None:
@@ -200,17 +203,17 @@ class Starting:
         places: tuple[pools.Place, ...],
         *,
         is_backfill: bool = False,
-    ) -> tuple[entries.LiveRun, _Launches]:
+    ) -> tuple[entries.LiveLaunch, _Launches]:
         live, launches = self._prepare(entry, trial_id, places)
         if is_backfill:
             self._room.note_backfill(live)
-        self._core.add_run(live)
+        self._core.add_launch(live)
         return live, launches
 
-    def _keep(self, started: list[entries.LiveRun]) -> None:
+    def _keep(self, started: list[entries.LiveLaunch]) -> None:
         def write(session: session_lib.Session) -> None:
             for live in started:
-                session.save_run(live.record)
+                session.save_launch(live.record)
 
         if not started:
             return
@@ -218,7 +221,7 @@ class Starting:
             self._core.write(write)
         except errors.StoreError:
             for live in started:
-                self._core.drop_run(live)
+                self._core.drop_launch(live)
                 self._core.entries[live.record.experiment_id].enqueue(live.record.trial_id)
             raise
 
@@ -233,7 +236,7 @@ class Starting:
                 needs[experiment_id] = entry.needs
                 num_waiting = 0
                 if entry.machine.state is states.ExperimentState.ACTIVE:
-                    num_waiting = entry.count_waiting(core.runs, now)
+                    num_waiting = entry.count_waiting(core.launches_by_trial, now)
                 held = core.held[experiment_id]
                 if not num_waiting and not held:
                     continue
@@ -265,20 +268,20 @@ class Starting:
 
     def _prepare(
         self, entry: entries.Entry, trial_id: int, places: tuple[pools.Place, ...]
-    ) -> tuple[entries.LiveRun, _Launches]:
+    ) -> tuple[entries.LiveLaunch, _Launches]:
         """Returns what the store is to keep of a start, and its processes."""
         core = self._core
         launch_id = f"t{trial_id}-{uuid.uuid4().hex[:12]}"
-        record = run.Run(
+        record = launch_lib.Launch(
             launch_id,
             trial_id,
             entry.id,
             tuple(slot for place in places for slot in place.slots),
-            run.RunState.LAUNCHING,
+            launch_lib.LaunchState.LAUNCHING,
             None,
             time.time(),
             places[0].node,
-            tuple(run.Member(place.node, place.slots) for place in places[1:]),
+            tuple(launch_lib.Member(place.node, place.slots) for place in places[1:]),
         )
         token = self._launch_key.build_token(trial_id, launch_id)
         launches = []
@@ -297,8 +300,8 @@ class Starting:
                 "QUINTAIN_SIZE": str(len(places)),
             }
             launches.append(
-                launcher_lib.Launch(
-                    launch_id=run.member_name(launch_id, rank),
+                launcher_lib.LaunchRequest(
+                    launch_id=launch_lib.member_name(launch_id, rank),
                     trial_id=trial_id,
                     experiment_id=entry.id,
                     slots=slots,
@@ -310,7 +313,7 @@ class Starting:
                     size=len(places),
                 )
             )
-        live = entries.LiveRun(record, entry.request_ids[trial_id], time.monotonic())
+        live = entries.LiveLaunch(record, entry.request_ids[trial_id], time.monotonic())
         return live, launches
 
     def launch(self, launches: _Launches) -> None:
@@ -323,23 +326,23 @@ class Starting:
                 is_known = isinstance(error, errors.QuintainError)
                 cause = str(error) if is_known else faults.describe(error)
                 with core.condition:
-                    live = core.runs[launch.trial_id]
+                    live = core.launches_by_trial[launch.trial_id]
                     for rank in range(launch.rank, launch.size):
                         self._note_lost(live, rank, f"The process could not be started: {cause}")
                 return
             with core.condition:
-                self._note_started(core.runs[launch.trial_id], launch, identity)
+                self._note_started(core.launches_by_trial[launch.trial_id], launch, identity)
 
     def _note_started(
         self,
-        live: entries.LiveRun,
-        launch: launcher_lib.Launch,
+        live: entries.LiveLaunch,
+        launch: launcher_lib.LaunchRequest,
         identity: trial.ProcessIdentity | None,
     ) -> None:
         if identity is not None and live.record.members[launch.rank].identity is None:
             record = live.record.with_identity(launch.rank, identity)
             try:
-                self._core.write(lambda session: session.save_run(record))
+                self._core.write(lambda session: session.save_launch(record))
             except errors.StoreError:
                 logger.warning("The process of trial %d is not noted.", launch.trial_id)
             live.record = record

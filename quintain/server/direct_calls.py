@@ -13,7 +13,7 @@ from quintain.client import calls
 from quintain.client.home import home as home_lib
 from quintain.records.config import provenance
 from quintain.records.rows import checkpoint as checkpoint_lib
-from quintain.records.rows import curve, log, metric, run, states
+from quintain.records.rows import curve, launch, log, metric, states
 from quintain.records.rows import experiment as experiment_lib
 from quintain.records.rows import trial as trial_lib
 from quintain.records.views import following, importance, master_status, trial_table
@@ -345,7 +345,7 @@ class DirectCalls(calls.Calls):
 
     def list_spans(
         self, experiment_id: int | None = None, *, since: float | None = None
-    ) -> list[run.Span]:
+    ) -> list[launch.Span]:
         """Returns when trials held slots, in the order in which they got them.
 
         Args:

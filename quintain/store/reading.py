@@ -11,10 +11,10 @@ from quintain.records.rows import (
     checkpoint,
     deletion,
     experiment,
+    launch,
     log,
     metric,
     node,
-    run,
     sent_metrics,
     states,
     trial,
@@ -247,14 +247,14 @@ class Reader(table_reading.TableReader):
 
     # Processes
 
-    def list_runs(self, *, trial_id: int | None = None) -> list[run.Run]:
+    def list_launches(self, *, trial_id: int | None = None) -> list[launch.Launch]:
         """Returns the processes of a trial, or of all, in the order of trials."""
         where = queries.Where(trial_id=trial_id)
-        return self._list(run.Run, where, "ORDER BY trial_id, launch_id")
+        return self._list(launch.Launch, where, "ORDER BY trial_id, launch_id")
 
     def list_spans(
         self, experiment_id: int | None = None, since: float | None = None
-    ) -> list[run.Span]:
+    ) -> list[launch.Span]:
         """Returns which processes held which slots, in the order of their starts.
 
         Args:
@@ -264,7 +264,7 @@ class Reader(table_reading.TableReader):
         where = queries.Where(experiment_id=experiment_id)
         if since is not None:
             where.add("(end_time IS NULL OR end_time > :since)", since=since)
-        return self._list(run.Span, where, "ORDER BY start_time, launch_id")
+        return self._list(launch.Span, where, "ORDER BY start_time, launch_id")
 
     # Loggers
 

@@ -11,10 +11,10 @@ from quintain.records.rows import (
     curve,
     deletion,
     experiment,
+    launch,
     log,
     metric,
     node,
-    run,
     sent_metrics,
     states,
     trial,
@@ -219,20 +219,20 @@ class Session(reading.Reader):
 
     # Processes
 
-    def save_run(self, record: run.Run) -> None:
+    def save_launch(self, record: launch.Launch) -> None:
         """Stores a process, or replaces the one of the same launch; its span begins."""
-        self._run(statements.save(run.Run), **self._to_row(record))
-        span = run.Span(
+        self._run(statements.save(launch.Launch), **self._to_row(record))
+        span = launch.Span(
             record.launch_id,
             record.trial_id,
             record.experiment_id,
             record.slots,
             record.start_time,
         )
-        self._run(statements.add_new(run.Span), **self._to_row(span))
+        self._run(statements.add_new(launch.Span), **self._to_row(span))
         self._note(change.ChangeKind.RUN, record.experiment_id, record.trial_id)
 
-    def delete_run(self, launch_id: str) -> None:
+    def delete_launch(self, launch_id: str) -> None:
         """Forgets a process, whose span ends; one that is not known is no error."""
         query = "DELETE FROM runs WHERE launch_id = :launch_id RETURNING experiment_id, trial_id"
         for experiment_id, trial_id in list(self._select(query, {"launch_id": launch_id})):

@@ -12,7 +12,7 @@ class IdleLauncher(launcher.Launcher):
     """Has no process, and starts none."""
 
     @override
-    def start(self, launch: launcher.Launch) -> NoReturn:
+    def start(self, launch: launcher.LaunchRequest) -> NoReturn:
         raise AssertionError(f"nothing is to be started: {launch}")
 
     @override

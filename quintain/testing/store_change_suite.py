@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from quintain import store as stores
-from quintain.records.rows import checkpoint, log, run, states
+from quintain.records.rows import checkpoint, launch, log, states
 from quintain.store import session as session_lib
 from quintain.testing import store_case
 
@@ -29,7 +29,7 @@ class ChangeSuite(store_case.StoreCase):
             owner = session.get_trial(trial_id).experiment_id
             _, before = session.get_change_bounds()
         store.add_listener(lambda: calls.append(len(list_changes(store))))
-        record = run.Run("x", trial_id, owner, (), run.RunState.RUNNING, None, 1.0)
+        record = launch.Launch("x", trial_id, owner, (), launch.LaunchState.RUNNING, None, 1.0)
         saved = checkpoint.Checkpoint("abc", trial_id, owner, 1)
         line = log.LogRow(trial_id, 1.0, log.LogSource.STDOUT, "x")
         ended = states.TrialState.CANCELED
@@ -52,9 +52,9 @@ class ChangeSuite(store_case.StoreCase):
             (lambda s: s.add_logs([line]), [("logs", trial_id, "3")]),
             (lambda s: s.add_checkpoint(saved), [("checkpoint", trial_id, "abc")]),
             (lambda s: s.update_checkpoint(saved), [("checkpoint", trial_id, "abc")]),
-            (lambda s: s.save_run(record), [("run", trial_id, None)]),
-            (lambda s: s.delete_run("x"), [("run", trial_id, None)]),
-            (lambda s: s.delete_run("x"), []),
+            (lambda s: s.save_launch(record), [("run", trial_id, None)]),
+            (lambda s: s.delete_launch("x"), [("run", trial_id, None)]),
+            (lambda s: s.delete_launch("x"), []),
             (lambda s: s.end_trials(owner, ended, "", 2.0), [("trial", trial_id, None)]),
             (lambda s: s.end_trials(owner, ended, "", 2.0), []),
             (lambda s: s.add_event(owner, {}), []),

@@ -15,7 +15,7 @@ import pytest
 
 from quintain import errors
 from quintain import store as stores
-from quintain.records.rows import checkpoint, log, metric, run, states, trial
+from quintain.records.rows import checkpoint, launch, log, metric, states, trial
 from quintain.testing import store_case, store_change_suite, store_curve_suite
 
 
@@ -278,15 +278,19 @@ class StoreSuite(store_change_suite.ChangeSuite, store_curve_suite.CurveSuite):
         """They can be forgotten twice."""
         with store.transaction() as session:
             owner = session.get_trial(trial_id).experiment_id
-            record = run.Run("x", trial_id, owner, (0, 1), run.RunState.LAUNCHING, None, 1.0)
-            session.save_run(record)
+            record = launch.Launch(
+                "x", trial_id, owner, (0, 1), launch.LaunchState.LAUNCHING, None, 1.0
+            )
+            session.save_launch(record)
             identity = trial.ProcessIdentity(pid=4, start_time=1.25, launch_id="x")
-            started = dataclasses.replace(record, state=run.RunState.RUNNING, identity=identity)
-            session.save_run(started)
-            assert session.list_runs() == session.list_runs(trial_id=trial_id) == [started]
-            session.delete_run("x")
-            session.delete_run("x")
-            assert session.list_runs() == []
+            started = dataclasses.replace(
+                record, state=launch.LaunchState.RUNNING, identity=identity
+            )
+            session.save_launch(started)
+            assert session.list_launches() == session.list_launches(trial_id=trial_id) == [started]
+            session.delete_launch("x")
+            session.delete_launch("x")
+            assert session.list_launches() == []
 
     def test_when_processes_held_their_slots_outlives_them(
         self, store: stores.Store, trial_id: int
@@ -294,12 +298,14 @@ class StoreSuite(store_change_suite.ChangeSuite, store_curve_suite.CurveSuite):
         """Spans can be asked for by experiment and time."""
         with store.transaction() as session:
             owner = session.get_trial(trial_id).experiment_id
-            record = run.Run("x", trial_id, owner, (0, 1), run.RunState.LAUNCHING, None, 1.0)
-            session.save_run(record)
-            session.save_run(dataclasses.replace(record, state=run.RunState.RUNNING))
-            going = run.Span("x", trial_id, owner, (0, 1), 1.0)
+            record = launch.Launch(
+                "x", trial_id, owner, (0, 1), launch.LaunchState.LAUNCHING, None, 1.0
+            )
+            session.save_launch(record)
+            session.save_launch(dataclasses.replace(record, state=launch.LaunchState.RUNNING))
+            going = launch.Span("x", trial_id, owner, (0, 1), 1.0)
             assert session.list_spans(owner) == session.list_spans(since=9e9) == [going]
-            session.delete_run("x")
+            session.delete_launch("x")
         with store.reading() as session:
             (ended,) = session.list_spans()
             assert ended.end_time is not None
@@ -317,7 +323,9 @@ class StoreSuite(store_change_suite.ChangeSuite, store_curve_suite.CurveSuite):
             session.add_event(owner, {"kind": "a"})
             session.add_logs([log.LogRow(trial_id, 1.0, log.LogSource.STDOUT, "x")])
             session.add_metrics(store_case.new_rows(trial_id, [1]))
-            session.save_run(run.Run("x", trial_id, owner, (), run.RunState.RUNNING, None, 1.0))
+            session.save_launch(
+                launch.Launch("x", trial_id, owner, (), launch.LaunchState.RUNNING, None, 1.0)
+            )
             session.add_checkpoint(checkpoint.Checkpoint("a", trial_id, owner, 1))
             session.delete_experiment(owner)
         with store.transaction() as session:

@@ -195,7 +195,7 @@ class Cluster:
 
     def launch(self, launch_id, trial_id=7, node="one"):
         return self.master.start(
-            launcher_lib.Launch(
+            launcher_lib.LaunchRequest(
                 launch_id=launch_id,
                 trial_id=trial_id,
                 experiment_id=3,

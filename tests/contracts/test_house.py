@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 ROOT = pathlib.Path(__file__).parents[2]
 PACKAGE = ROOT / "quintain"
 
-MAX_LINES = 133_767  # What is there; it may only fall. The goal is 112,000.
+MAX_LINES = 132_689  # What is there; it may only fall. The goal is 112,000.
 MAX_GARDEN_LINES = 10_000
 MAX_FILES_OF_A_FOLDER = 20
 MAX_TOP_LEVEL_MODULES = 6
@@ -31,14 +31,12 @@ GARDEN = "the signature of the Model Garden"
 GROUND = {"files", "process", "reference", "terminal", "testing"}
 
 LARGE_FOLDERS = {
-    "nlp/modeling/layers": 23,
     "server": 23,
     "serving": 23,
 }
 """Folders with more than 20 files, and their number."""
 
 SMALL_FILES = {
-    "core/reports/image_summaries.py": "to be merged",
     "core/trained_weights.py": "to be merged",
     "garden/nlp/serving/export_savedmodel_util.py": "a path of the Model Garden",
     "input/dataset_fn.py": "a path of the Model Garden",
@@ -52,10 +50,8 @@ SMALL_FILES = {
     "nlp/experiments/progressive_translation.py": "the name of an experiment",
     "nlp/experiments/sentence_prediction.py": "the name of an experiment",
     "nlp/metrics/perplexity.py": "to be merged",
-    "nlp/modeling/layers/rms_norm.py": "to be merged",
     "orbit/actions/conditional_action.py": "a path of Orbit",
     "orbit/actions/save_checkpoint_if_preempted.py": "a path of Orbit",
-    "process/onednn.py": "to be merged",
     "server/alert_request.py": "to be merged",
     "server/allocation.py": "to be merged",
     "server/experiment_changes.py": "to be merged",
@@ -75,7 +71,6 @@ SMALL_FILES = {
 SAME_NAMES = {
     "training": {
         "adam.py",
-        "attention.py",
         "base_trainer.py",
         "configs.py",
         "dropout.py",
@@ -131,19 +126,12 @@ MANY_ARGUMENTS = {
     "core/base_trainer.py: Trainer.__init__": "the seeds' signature",
     "core/multitask/evaluator.py: MultiTaskEvaluator.__init__": GARDEN,
     "input/input_reader.py: InputReader.__init__": GARDEN,
-    "nlp/modeling/layers/multi_channel_attention.py: VotingAttention.__init__": GARDEN,
     "nlp/modeling/layers/projection.py: Projection.__init__": GARDEN,
-    "nlp/modeling/layers/transformer.py: Transformer.__init__": GARDEN,
-    "nlp/modeling/layers/transformer_decoder_block.py: TransformerDecoderBlock.__init__": GARDEN,
-    "nlp/modeling/layers/transformer_encoder_block.py: TransformerEncoderBlock.__init__": GARDEN,
     "nlp/modeling/models/seq2seq_transformer.py: Seq2SeqTransformer.__init__": GARDEN,
     "nlp/modeling/models/transformer_stacks.py: TransformerDecoder.__init__": GARDEN,
     "nlp/modeling/models/transformer_stacks.py: TransformerDecoder.call": GARDEN,
     "nlp/modeling/models/transformer_stacks.py: TransformerEncoder.__init__": GARDEN,
     "nlp/modeling/networks/text_encoder.py: TextEncoder.__init__": GARDEN,
-    "nlp/modeling/ops/beam_search.py: SequenceBeamSearch.__init__": GARDEN,
-    "nlp/modeling/ops/beam_search.py: sequence_beam_search": GARDEN,
-    "nlp/modeling/ops/sampling_module.py: SamplingModule.__init__": GARDEN,
     "orbit/controller.py: Controller.__init__": "the seeds' signature",
     "run/fitting/fit.py: fit": "the signature of Keras",
     "run/multitask_runner.py: MultiEvalRunner.__init__": "what the garden hands on",

@@ -96,7 +96,7 @@ class Damage:
         """Returns the identities of the trials' processes by trial."""
         store = stores.open_store(self._database)
         with store.reading() as session:
-            found = {each.trial_id: each.identity for each in session.list_runs()}
+            found = {each.trial_id: each.identity for each in session.list_launches()}
         store.close()
         return {number: identity for number, identity in found.items() if identity}
 

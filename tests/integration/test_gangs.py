@@ -136,13 +136,14 @@ class Platform:
             return False
 
         self.wait(stands_there)
-        (found,) = self.read(lambda session: session.list_runs())
+        (found,) = self.read(lambda session: session.list_launches())
         assert len(found.members) == 2
         os.kill(found.members[rank].identity.pid, signal.SIGKILL)
         self.process.send_signal(signal.SIGCONT)
         self.wait(
             lambda: (
-                found.launch_id not in [one.launch_id for one in self.read(lambda s: s.list_runs())]
+                found.launch_id
+                not in [one.launch_id for one in self.read(lambda s: s.list_launches())]
             )
         )
 

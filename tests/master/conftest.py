@@ -16,7 +16,8 @@ from quintain.master.placing import slots
 from quintain.master.processes import launcher as launcher_lib
 from quintain.master.processes import process_launcher
 from quintain.records import checkpoint_manifest
-from quintain.records.rows import exit_codes, run, trial, workload
+from quintain.records.rows import exit_codes, trial, workload
+from quintain.records.rows import launch as launch_lib
 from quintain.records.rows import node as node_lib
 from quintain.store import store as store_lib
 
@@ -47,7 +48,7 @@ class Harness:
 
     def start(self, launcher, what, *, launch_id="7-1", variables=None, own_slots=None):
         identity = launcher.start(
-            launcher_lib.Launch(
+            launcher_lib.LaunchRequest(
                 launch_id,
                 trial_id=7,
                 experiment_id=1,
@@ -120,8 +121,8 @@ class FakeLauncher(launcher_lib.Launcher):
             self.fails = max(self.fails - 1, 0)
             raise errors.ClusterError("no process can be started")
         same = [name for name, each in self.alive.items() if each.trial_id == launch.trial_id]
-        launch_id, _ = run.split_member(launch.launch_id)
-        assert same == [run.member_name(launch_id, rank) for rank in range(launch.rank)]
+        launch_id, _ = launch_lib.split_member(launch.launch_id)
+        assert same == [launch_lib.member_name(launch_id, rank) for rank in range(launch.rank)]
         self.alive[launch.launch_id] = launch
         if launch.node:
             return None

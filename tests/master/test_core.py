@@ -105,7 +105,7 @@ def test_a_fault_anywhere_ends_its_experiment_and_changes_no_other(
         assert "The platform failed " in ended.reason
     with store.reading() as session:
         assert all(trial.state.is_terminal for trial in session.list_trials(hostile))
-        assert session.list_runs() == []
+        assert session.list_launches() == []
     assert make_master().status().experiments == ()
 
 
@@ -219,7 +219,7 @@ def test_what_todays_checks_refuse_ends_alone_when_a_master_starts(
     )
     master.tick()
     with store.reading() as session:
-        (lost, *_) = [run for run in session.list_runs() if run.experiment_id == refused]
+        (lost, *_) = [run for run in session.list_launches() if run.experiment_id == refused]
     unfinished = tmp_path / "home/checkpoints" / checkpoint_manifest.unfinished_name(lost.launch_id)
     unfinished.mkdir(parents=True)
     for each in (ended, refused):
@@ -234,7 +234,7 @@ def test_what_todays_checks_refuse_ends_alone_when_a_master_starts(
     assert (describe(ended)["state"], describe(fine)["state"]) == ("COMPLETED", "COMPLETED")
     assert not unfinished.exists()
     with store.reading() as session:
-        assert session.list_runs() == []
+        assert session.list_launches() == []
     for each in (ended, refused):  # Their directories are known, though their configs are refused.
         master.commands.delete_experiment(each)
     assert list(list_state(store)) == [fine]

@@ -5,15 +5,22 @@ import pytest
 from quintain.cluster.agents import agent_protocol, members
 from quintain.master import entries
 from quintain.master.machine import trial_machine, trial_states
-from quintain.records.rows import node, run, slot, trial, workload
+from quintain.records.rows import launch, node, slot, trial, workload
 from quintain.search import base_search
 
 
 @pytest.mark.parametrize(
     "kind",
     [
-        *(slot.Slot, node.Node, node.KnownNode, run.Run, run.Member, trial.ProcessIdentity),
-        *(workload.Workload, entries.LiveRun, trial_machine.TrialMachine, trial_states.Saved),
+        *(
+            slot.Slot,
+            node.Node,
+            node.KnownNode,
+            launch.Launch,
+            launch.Member,
+            trial.ProcessIdentity,
+        ),
+        *(workload.Workload, entries.LiveLaunch, trial_machine.TrialMachine, trial_states.Saved),
         *(base_search.Create, base_search.Train, base_search.Validate, base_search.Close),
         *(members.Member, members.RemoteLaunch, agent_protocol.Hello, agent_protocol.NewLaunch),
     ],

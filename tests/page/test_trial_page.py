@@ -10,7 +10,8 @@ from quintain.client.home import home as home_lib
 from quintain.master.placing import slots
 from quintain.records import checkpoint_manifest
 from quintain.records.config import provenance
-from quintain.records.rows import checkpoint, codec, experiment, log, metric, run, states, trial
+from quintain.records.rows import checkpoint, codec, experiment, log, metric, states, trial
+from quintain.records.rows import launch as launch_lib
 from quintain.server import daemon
 from quintain.store import store as store_lib
 from quintain.testing import idle_launcher
@@ -93,8 +94,10 @@ def write(session, code):
     session.add_checkpoint(checkpoint.Checkpoint(UUID, 2, 1, 100, files={"weights": 5000}))
     for number, start in ((1, 1.7e9), (2, 1.7e9 + 100)):
         launch = f"t{number}"
-        session.save_run(run.Run(launch, number, 1, (0,), run.RunState.RUNNING, None, start))
-        session.delete_run(launch)
+        session.save_launch(
+            launch_lib.Launch(launch, number, 1, (0,), launch_lib.LaunchState.RUNNING, None, start)
+        )
+        session.delete_launch(launch)
 
 
 def test_logs_of_a_failed_trial_are_read_from_their_end(server, visit):

@@ -32,7 +32,7 @@ from quintain.client.home import home as home_lib
 from quintain.client.home import token_files
 from quintain.cluster.agents import agent_protocol
 from quintain.master.processes import launch_tokens
-from quintain.records.rows import run, slot, states
+from quintain.records.rows import launch, slot, states
 from quintain.server.security import path_rules
 from quintain.store import store as store_lib
 from tests.programs import hostile_requests
@@ -132,7 +132,7 @@ class Cluster:
 
     def list_runs(self):
         with self.store.reading() as session:
-            return session.list_runs()
+            return session.list_launches()
 
     def read(self, experiment_id):
         with self.store.reading() as session:
@@ -211,7 +211,7 @@ class Fuzzer:
         self._meant = {"good", *self.uuids, *map(str, range(1, self.hostile_id * 3))}
         self.drawer.known = [
             *self.uuids, own.launch_id, others.launch_id, f"{own.launch_id}.r1",
-            f"{others.launch_id}.r1", run.member_name(own.launch_id, 10**12),
+            f"{others.launch_id}.r1", launch.member_name(own.launch_id, 10**12),
             own.trial_id, others.trial_id, self.hostile_id, other_id, "good", "evil", self.session,
             str(self.cluster.home.path), f".{others.launch_id}.tmp",
         ]  # fmt: skip

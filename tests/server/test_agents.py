@@ -50,7 +50,7 @@ def client(url, home):
 
 def start(launcher, launch_id="t7-a"):
     launcher.start(
-        launcher_lib.Launch(
+        launcher_lib.LaunchRequest(
             launch_id=launch_id,
             trial_id=7,
             experiment_id=3,

@@ -2,17 +2,17 @@ import dataclasses
 
 import pytest
 
-from quintain.records.rows import run
+from quintain.records.rows import launch
 
 
 @pytest.fixture
 def spans(store):
     """Lets trial 2 hold both slots after trial 1 held one of them; returns when."""
-    first = run.Run("a", 1, 1, (0,), run.RunState.RUNNING, None, 10.0)
+    first = launch.Launch("a", 1, 1, (0,), launch.LaunchState.RUNNING, None, 10.0)
     with store.transaction() as session:
-        session.save_run(first)
-        session.delete_run("a")
-        session.save_run(
+        session.save_launch(first)
+        session.delete_launch("a")
+        session.save_launch(
             dataclasses.replace(first, launch_id="b", trial_id=2, slots=(0, 1), start_time=20.0)
         )
         return session.list_spans()

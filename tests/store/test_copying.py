@@ -7,7 +7,7 @@ import pytest
 
 from quintain import errors
 from quintain import store as stores
-from quintain.records.rows import checkpoint, deletion, log, metric, run, sent_metrics
+from quintain.records.rows import checkpoint, deletion, launch, log, metric, sent_metrics
 from quintain.store import copying, schema
 from quintain.testing import store_case
 
@@ -25,7 +25,9 @@ def fill(store):
         session.add_batch_metrics(trial_id, 1, [{"loss": 1.0}])
         session.add_checkpoint(checkpoint.Checkpoint("c", trial_id, owner, 1, metric=math.nan))
         session.add_logs([log.LogRow(trial_id, 1.0, log.LogSource.STDOUT, "a\0b\ud800 ü")])
-        session.save_run(run.Run("x", trial_id, owner, (0,), run.RunState.RUNNING, None, 1.0))
+        session.save_launch(
+            launch.Launch("x", trial_id, owner, (0,), launch.LaunchState.RUNNING, None, 1.0)
+        )
         session.save_sent_metrics(sent_metrics.SentMetrics(trial_id, "l", {}, True))
         kind = deletion.DeletionKind.CHECKPOINT
         session.add_deletions([deletion.Deletion(0, kind, "checkpoints", "c", owner, 1.0)])
@@ -48,7 +50,7 @@ def read(store):
             "batches": session.list_batch_metrics(trial_id),
             "checkpoints": str(session.list_checkpoints()),
             "logs": session.list_logs(trial_id),
-            "runs": session.list_runs(),
+            "runs": session.list_launches(),
             "spans": session.list_spans(),
             "sent": session.list_sent_metrics(owner),
             "changes": session.list_changes(0),

@@ -8,7 +8,7 @@ import pytest
 
 from quintain import errors
 from quintain import store as stores
-from quintain.records.rows import curve, run
+from quintain.records.rows import curve, launch
 from quintain.store import schema
 from quintain.store.sqlite import sqlite_file, sqlite_waits
 from quintain.testing import store_case, store_suite
@@ -67,7 +67,9 @@ def test_a_database_from_before_there_were_curves_gets_those_of_its_metrics(tmp_
         trials = [session.add_trial(store_case.new_trial(owner)).id for _ in range(3)]
         session.add_metrics(store_case.new_rows(trials[0], range(1, 300)))
         session.add_metrics(store_case.new_rows(trials[1], [1, 2, 3], loss="NaN"))
-        session.save_run(run.Run("x", trials[0], owner, (1,), run.RunState.RUNNING, None, 1.0))
+        session.save_launch(
+            launch.Launch("x", trials[0], owner, (1,), launch.LaunchState.RUNNING, None, 1.0)
+        )
         expected = session.list_curves(owner)
     store.close()
     make_older(path)
@@ -81,7 +83,7 @@ def test_a_database_from_before_there_were_curves_gets_those_of_its_metrics(tmp_
         assert found[0] == expected[0]
         assert (found[1].num_points, curve.unpack(found[1].points)[0]) == (1, [1])
         assert len(found) == 2
-        assert reader.list_spans() == [run.Span("x", trials[0], owner, (1,), 1.0)]
+        assert reader.list_spans() == [launch.Span("x", trials[0], owner, (1,), 1.0)]
         assert reader.get_change_bounds() == (0, 0)
     assert f"Metrics of trial {trials[1]} are damaged" in caplog.text
     assert f"Metrics of trial {trials[2]} are damaged" in caplog.text

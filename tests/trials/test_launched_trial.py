@@ -121,7 +121,7 @@ def test_trials_start_at_once_in_copies_of_a_warm_process_and_compute_the_same(
     servers, codes, lines = set(), {}, []
     for launch_id in ("7-1", "7-2"):
         launcher.start(
-            launcher_lib.Launch(
+            launcher_lib.LaunchRequest(
                 launch_id,
                 7,
                 1,

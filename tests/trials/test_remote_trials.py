@@ -31,13 +31,13 @@ from quintain.records.rows import workload
 from quintain.records.views import file_listing, master_status
 from quintain.server import app as app_lib
 from quintain.server import direct_calls
-from quintain.server.http import http_server
 from quintain.server.security import sessions as sessions_lib
 from quintain.server.security import sign_in as sign_in_lib
 from quintain.storage import retries
 from quintain.store import store as store_lib
 from quintain.testing import idle_launcher
 from quintain.trials.process import trial_files, worker
+from quintain.web import http_server
 
 KEY = launch_tokens.LaunchKey(bytes(32))
 CONFIG = """
@@ -241,8 +241,8 @@ def save(cluster, source, spec, size=3_000_000):
             name, written, files = write_checkpoint(source, spec, size)
             stored = workload.StoredCheckpoint(name, files)
             parts = {"checkpoint": stored}
-        elif not any(live.is_preempted for live in cluster.master._core.runs.values()):
-            for live in cluster.master._core.runs.values():
+        elif not any(live.is_preempted for live in cluster.master._core.launches_by_trial.values()):
+            for live in cluster.master._core.launches_by_trial.values():
                 live.is_preempted = True
         source.report(workload.WorkloadResult(task, 1.0, 2.0, **parts))
     return name, written
@@ -251,7 +251,7 @@ def save(cluster, source, spec, size=3_000_000):
 def go_on(cluster, trial_id=1):
     """Lets the process of a trial end, and starts it anew."""
     former = cluster.launcher.launches.pop(trial_id)
-    live = cluster.master._core.runs[trial_id]
+    live = cluster.master._core.launches_by_trial[trial_id]
     cluster.launcher.exits.append(
         master_lib.scheduling.launcher_lib.ProcessExit(live.record.launch_id, trial_id, 0, None)
     )

@@ -314,7 +314,7 @@ class NodeAgent:
                 "QUINTAIN_NODE": self._settings.name,
             }
             self._held.start(
-                launcher_lib.Launch(
+                launcher_lib.LaunchRequest(
                     launch_id=order.launch_id,
                     trial_id=new.trial_id,
                     experiment_id=new.experiment_id,

@@ -77,7 +77,7 @@ class AgentLauncher(launcher.Launcher):
     # What the scheduler asks.
 
     @override
-    def start(self, launch: launcher.Launch) -> trial.ProcessIdentity | None:
+    def start(self, launch: launcher.LaunchRequest) -> trial.ProcessIdentity | None:
         if launch.node == node_lib.OWN:
             return self._local.start(launch)
         member = self._get_member(launch.node)

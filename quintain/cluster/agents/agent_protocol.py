@@ -141,7 +141,7 @@ class OrderKind(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NewLaunch:
-    """A process to start; see `launcher.Launch`."""
+    """A process to start; see `launcher.LaunchRequest`."""
 
     trial_id: int
     """The trial."""

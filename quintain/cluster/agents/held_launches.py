@@ -38,7 +38,7 @@ _MOST_UNKEPT_BYTES: Final = 8 * 2**20
 class ProcessOwner(Protocol):
     """Launcher of this machine's processes: the part of a `ProcessLauncher` that agents use."""
 
-    def start(self, launch: launcher_lib.Launch) -> trial.ProcessIdentity | None:
+    def start(self, launch: launcher_lib.LaunchRequest) -> trial.ProcessIdentity | None:
         """Starts a process; see `launcher.Launcher`."""
 
     def adopt(
@@ -143,7 +143,7 @@ class HeldLaunches:
                 for held in self._held.values()
             )
 
-    def start(self, launch: launcher_lib.Launch) -> None:
+    def start(self, launch: launcher_lib.LaunchRequest) -> None:
         """Starts a process, unless this was done before; if it can't, its exit says why."""
         record = agent_directory.LaunchRecord(
             launch.launch_id,

@@ -104,8 +104,8 @@ def _name_copy(home: pathlib.Path, store: "store_lib.Store", original: pathlib.P
     _write(home, home_id, str(original))
     with store.transaction() as session:
         session.set_home_id(home_id)
-        for run in session.list_runs():
-            session.delete_run(run.launch_id)
+        for run in session.list_launches():
+            session.delete_launch(run.launch_id)
         noted = session.list_deletions()
         session.remove_deletions([each.id for each in noted if not is_inside(home, each.root)])
     _write(home, home_id, _find_place(home))

@@ -13,7 +13,7 @@ from quintain.records.rows import node as node_lib
 
 
 @dataclasses.dataclass(frozen=True)
-class Launch:
+class LaunchRequest:
     """One start of a trial's process."""
 
     launch_id: str
@@ -78,7 +78,7 @@ class Launcher(abc.ABC):
     """Starts and ends processes. All methods may be called from several threads."""
 
     @abc.abstractmethod
-    def start(self, launch: Launch) -> trial.ProcessIdentity | None:
+    def start(self, launch: LaunchRequest) -> trial.ProcessIdentity | None:
         """Starts a process and returns what it can be recognised by.
 
         Returns:

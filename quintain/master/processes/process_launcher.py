@@ -166,7 +166,7 @@ class ProcessLauncher(launcher.Launcher):
                 time.sleep(_POLL_SECS)
         return found
 
-    def start(self, launch: launcher.Launch) -> trial.ProcessIdentity:
+    def start(self, launch: launcher.LaunchRequest) -> trial.ProcessIdentity:
         """Starts a process.
 
         The first one waits for the imports of the fork server.
@@ -298,7 +298,7 @@ class ProcessLauncher(launcher.Launcher):
             self._spawner.close()
             self._close_forkers()
 
-    def _start_trial(self, launch: launcher.Launch) -> trial.ProcessIdentity:
+    def _start_trial(self, launch: launcher.LaunchRequest) -> trial.ProcessIdentity:
         request = supervisor.StartRequest(
             launch_id=launch.launch_id,
             scratch_dir=launch.scratch_dir,

@@ -68,7 +68,7 @@ def confirm_damage(core: core_lib.Core, trial_id: int, uuid: str, damage: str) -
 
 
 def go_back(
-    core: core_lib.Core, entry: entries.Entry, live: entries.LiveRun, uuid: str, damage: str
+    core: core_lib.Core, entry: entries.Entry, live: entries.LiveLaunch, uuid: str, damage: str
 ) -> None:
     """Marks a checkpoint, and lets the trial go on from the one before, or begin anew.
 

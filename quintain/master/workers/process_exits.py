@@ -6,7 +6,7 @@ from typing import Final
 
 from quintain.master import entries
 from quintain.master.processes import launcher as launcher_lib
-from quintain.records.rows import exit_codes, run, workload
+from quintain.records.rows import exit_codes, launch, workload
 
 _LONGEST_LINE: Final = 300
 """Characters of a line that are part of a reason."""
@@ -20,7 +20,7 @@ _FINAL_CODES: Final = {
 
 def describe(
     entry: entries.Entry,
-    live: entries.LiveRun,
+    live: entries.LiveLaunch,
     ended: launcher_lib.ProcessExit,
 ) -> dict[str, object] | None:
     """Returns the event of an exit, or None if nothing is lost by it.
@@ -31,7 +31,7 @@ def describe(
         ended: How it ended.
     """
     machine = entry.machine_of(live.record.trial_id)
-    is_told = live.record.state is run.RunState.ENDING
+    is_told = live.record.state is launch.LaunchState.ENDING
     if machine.state.is_terminal or live.is_exit_known or (is_told and machine.is_saved):
         return None
     if live.is_killed and not live.kill_reason and entry.machine.state.is_stopping:
@@ -68,7 +68,7 @@ def is_lost(ended: launcher_lib.ProcessExit) -> bool:
     return ended.exit_code is None and ended.signal is None
 
 
-def find_cause(live: entries.LiveRun) -> launcher_lib.ProcessExit:
+def find_cause(live: entries.LiveLaunch) -> launcher_lib.ProcessExit:
     """Returns which exit says why the processes of a start have ended.
 
     It is that of a process that is lost, which the others can't know; else the first that was no

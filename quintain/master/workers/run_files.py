@@ -39,7 +39,7 @@ _ANY_SIZE: Final = experiment_sections.CodeConfig(max_files=2**31, max_mib=2**31
 class RunFiles:
     """Finds, and takes, the files of trials. All methods may be called from several threads.
 
-    All raise `GoneError` if the run of the trial is not wanted any more.
+    All raise `GoneError` if the launch of the trial is not wanted any more.
 
     Args:
         core: What the master knows.
@@ -60,7 +60,7 @@ class RunFiles:
 
     def find_places(self, trial_id: int, launch_id: str) -> file_listing.Places:
         """Returns where the master's directories are, marked so that they can be recognised."""
-        with self._wanted_run(trial_id, launch_id) as (entry, _):
+        with self._wanted_launch(trial_id, launch_id) as (entry, _):
             machine = entry.machine_of(trial_id)
             own = self._core.storage_of(entry.record)
         uuid = machine.checkpoint or machine.source_checkpoint
@@ -73,7 +73,7 @@ class RunFiles:
 
     def find_code(self, trial_id: int, launch_id: str) -> pathlib.Path:
         """Returns the directory of the code of a trial."""
-        with self._wanted_run(trial_id, launch_id) as (entry, _):
+        with self._wanted_launch(trial_id, launch_id) as (entry, _):
             return pathlib.Path(entry.record.model_dir)
 
     def list_code(self, trial_id: int, launch_id: str) -> file_listing.Listing:
@@ -96,7 +96,7 @@ class RunFiles:
             NotFoundError: If it is not that one, or its directory is not there.
             CheckpointError: If no checkpoint can be read.
         """
-        with self._wanted_run(trial_id, launch_id) as (entry, _):
+        with self._wanted_launch(trial_id, launch_id) as (entry, _):
             machine = entry.machine_of(trial_id)
             own = (machine.checkpoint, machine.source_checkpoint)
         if uuid not in own:
@@ -180,7 +180,7 @@ class RunFiles:
         return home_lib.find_event_dir(self.find_code(trial_id, launch_id), trial_id)
 
     def _find_owner(self, trial_id: int, launch_id: str) -> tuple[pathlib.Path, uploads.Owner]:
-        with self._wanted_run(trial_id, launch_id) as (entry, _):
+        with self._wanted_launch(trial_id, launch_id) as (entry, _):
             root = _require_directory(self._core.storage_of(entry.record))
             home_id = self._core.deletions.home_id
             return root, uploads.Owner(home_id, entry.id, trial_id, launch_id)
@@ -191,11 +191,11 @@ class RunFiles:
             return self._core.find_storage(session, record.experiment_id)
 
     @contextlib.contextmanager
-    def _wanted_run(
+    def _wanted_launch(
         self, trial_id: int, launch_id: str
-    ) -> Iterator[tuple[entries.Entry, entries.LiveRun]]:
+    ) -> Iterator[tuple[entries.Entry, entries.LiveLaunch]]:
         with self._core.condition:
-            live = self._calls.find_run(trial_id, launch_id)
+            live = self._calls.find_launch(trial_id, launch_id)
             yield self._core.entry(live.record.experiment_id), live
 
     def _mark_directory(self, directory: pathlib.Path) -> None:

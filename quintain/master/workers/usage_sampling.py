@@ -12,7 +12,7 @@ from quintain import errors
 from quintain.master import core as core_lib
 from quintain.master import entries
 from quintain.master.processes import usage_meter
-from quintain.records.rows import metric, run
+from quintain.records.rows import launch, metric
 from quintain.records.rows import node as node_lib
 
 TICK_SECS: Final = 2.0
@@ -49,12 +49,12 @@ class UsageSampler:
         with self._core.condition:
             # Of thousands on other machines, nothing is looked up here.
             for trial_id in self._core.nodes.trials.get(node_lib.OWN, ()):
-                own += self._list_own(self._core.runs[trial_id])
-        known = self._core.launches
+                own += self._list_own(self._core.launches_by_trial[trial_id])
+        known = self._core.launches_by_id
         self._newest = {name: each for name, each in self._newest.items() if name in known}
         measured = []
         for name, metrics in {**self._meter.measure(own), **self._read_remote()}.items():
-            launch_id, rank = run.split_member(name)
+            launch_id, rank = launch.split_member(name)
             live = known.get(launch_id)
             if live is not None and not live.is_killed:
                 self._newest.setdefault(launch_id, {})[rank] = metrics
@@ -62,12 +62,12 @@ class UsageSampler:
                     measured.append(live)
         self._keep(measured)
 
-    def _list_own(self, live: entries.LiveRun) -> list[usage_meter.Process]:
+    def _list_own(self, live: entries.LiveLaunch) -> list[usage_meter.Process]:
         """Returns the processes of a run that are on the machine of the master."""
         slots = self._core.nodes.slots
         return [
             usage_meter.Process(
-                run.member_name(live.record.launch_id, rank),
+                launch.member_name(live.record.launch_id, rank),
                 member.identity,
                 tuple(
                     slots[each].device
@@ -79,14 +79,14 @@ class UsageSampler:
             if member.node == node_lib.OWN and member.identity is not None
         ]
 
-    def _keep(self, measured: list[entries.LiveRun]) -> None:
+    def _keep(self, measured: list[entries.LiveLaunch]) -> None:
         core, now = self._core, time.time()
         with core.condition:
             rows = []
             for live in measured:
                 record = live.record
                 entry = core.entries.get(record.experiment_id)
-                if core.runs.get(record.trial_id) is not live or entry is None:
+                if core.launches_by_trial.get(record.trial_id) is not live or entry is None:
                     continue
                 batches = entry.machine_of(record.trial_id).total_batches
                 group, metrics = metric.MetricGroup.SYSTEM, self._combine(record)
@@ -98,7 +98,7 @@ class UsageSampler:
             except errors.StoreError:
                 return  # It was noted as the problem of the master, which says it.
 
-    def _combine(self, record: run.Run) -> dict[str, float]:
+    def _combine(self, record: launch.Launch) -> dict[str, float]:
         """Returns what all processes of a run use."""
         parts = list(self._newest[record.launch_id].values())
         combined: dict[str, float] = {}

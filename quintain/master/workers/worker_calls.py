@@ -13,7 +13,7 @@ from quintain.master import entries, faults, storage_marks
 from quintain.master.machine import trial_machine
 from quintain.master.processes import rendezvous
 from quintain.master.workers import checkpoint_reports, worker_messages, workload_results
-from quintain.records.rows import run, trial, workload
+from quintain.records.rows import launch, trial, workload
 from quintain.store import session as session_lib
 
 IDLE_SECS: Final = 3.0
@@ -34,7 +34,7 @@ def _contained(call: Call[P, T]) -> Call[P, T]:
 
     @functools.wraps(call)
     def contained(self: "WorkerCalls", trial_id: int, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        live = self._core.runs.get(trial_id)
+        live = self._core.launches_by_trial.get(trial_id)
         if live is None:
             return call(self, trial_id, *args, **kwargs)
         try:
@@ -69,31 +69,31 @@ class WorkerCalls:
         """Returns what a process that was just started, or lost the master, has to know.
 
         Raises:
-            GoneError: If this run is not wanted any more.
+            GoneError: If this launch is not wanted any more.
             MessageError: If no process is like that.
             CheckpointError: If its checkpoints can't be kept; `NoRoomError` if they may be later.
         """
         worker_messages.check_identity(identity)
         with self._core.condition:
-            experiment_id = self.find_run(trial_id, identity.launch_id).record.experiment_id
+            experiment_id = self.find_launch(trial_id, identity.launch_id).record.experiment_id
         storage_marks.mark(self._core, experiment_id)
-        return self._start_run(trial_id, identity)
+        return self._start_launch(trial_id, identity)
 
     @_contained
-    def _start_run(self, trial_id: int, identity: trial.ProcessIdentity) -> trial.TrialOrder:
+    def _start_launch(self, trial_id: int, identity: trial.ProcessIdentity) -> trial.TrialOrder:
         core = self._core
         with core.condition:
-            live = self.find_run(trial_id, identity.launch_id)
+            live = self.find_launch(trial_id, identity.launch_id)
             entry = core.entry(live.record.experiment_id)
-            _, rank = run.split_member(identity.launch_id)
+            _, rank = launch.split_member(identity.launch_id)
             entry.note_wait(trial_id, rank, "")
-            if live.record.state is not run.RunState.ENDING:
+            if live.record.state is not launch.LaunchState.ENDING:
                 known = worker_messages.complete(live.record.members[rank], identity)
                 record = live.record.with_identity(rank, known)
                 if rank == 0:
-                    record = dataclasses.replace(record, state=run.RunState.RUNNING)
+                    record = dataclasses.replace(record, state=launch.LaunchState.RUNNING)
                 if record != live.record:
-                    core.write(lambda session: session.save_run(record))
+                    core.write(lambda session: session.save_launch(record))
                     live.record = record
             return self._build_order(entry, live)
 
@@ -104,11 +104,11 @@ class WorkerCalls:
         """Notes where a process is reached by the others of its trial; see `rendezvous.meet`.
 
         Raises:
-            GoneError: If this run is not wanted any more.
+            GoneError: If this launch is not wanted any more.
             MessageError: If the trial has no such process.
         """
         with self._core.condition:
-            live = self.find_run(trial_id, launch_id)
+            live = self.find_launch(trial_id, launch_id)
             worker_messages.check_peer(size, len(live.record.members), member)
             directory = entries.scratch_dir(self._core.home, live.record)
             return rendezvous.meet(directory, rank, size, member)
@@ -117,16 +117,16 @@ class WorkerCalls:
         """Notes what a process waits for, such as its storage; an empty text if it goes on.
 
         Raises:
-            GoneError: If this run is not wanted any more.
+            GoneError: If this launch is not wanted any more.
         """
         with self._core.condition:
-            live = self.find_run(trial_id, launch_id)
+            live = self.find_launch(trial_id, launch_id)
             entry = self._core.entry(live.record.experiment_id)
-            entry.note_wait(trial_id, run.split_member(launch_id)[1], text)
+            entry.note_wait(trial_id, launch.split_member(launch_id)[1], text)
             if trial_id not in entry.waits:
                 live.since = time.monotonic()  # Its workload may take as long as ever.
 
-    def _build_order(self, entry: entries.Entry, live: entries.LiveRun) -> trial.TrialOrder:
+    def _build_order(self, entry: entries.Entry, live: entries.LiveLaunch) -> trial.TrialOrder:
         machine = entry.machine_of(live.record.trial_id)
         uuid = machine.checkpoint or machine.source_checkpoint
         code = pathlib.Path(entry.record.model_dir)
@@ -170,11 +170,11 @@ class WorkerCalls:
 
         Raises:
             CheckpointError: If it is another trial's, from which this one has to begin.
-            GoneError: If this run is not wanted any more.
+            GoneError: If this launch is not wanted any more.
         """
         core, damage = self._core, worker_messages.cut(damage)
         with core.condition:
-            live = self.find_run(trial_id, launch_id)
+            live = self.find_launch(trial_id, launch_id)
             machine = core.entry(live.record.experiment_id).machine_of(trial_id)
             is_others = uuid == machine.source_checkpoint and uuid != machine.checkpoint
         if is_others:
@@ -187,7 +187,7 @@ class WorkerCalls:
     ) -> trial.TrialOrder:
         core = self._core
         with core.condition:
-            live = self.find_run(trial_id, launch_id)
+            live = self.find_launch(trial_id, launch_id)
             entry = core.entry(live.record.experiment_id)
             machine = entry.machine_of(trial_id)
             # The same report may come twice.
@@ -202,13 +202,13 @@ class WorkerCalls:
         Until its result is reported, the same workload is returned.
 
         Raises:
-            GoneError: If this run is not wanted any more.
+            GoneError: If this launch is not wanted any more.
         """
         core = self._core
         deadline = time.monotonic() + wait
         with core.condition:
             while True:
-                live = self.find_run(trial_id, launch_id)
+                live = self.find_launch(trial_id, launch_id)
                 if not core.problem and not self.is_closed:
                     chosen = self._choose(live)
                     if chosen is not None:
@@ -218,13 +218,13 @@ class WorkerCalls:
                     return None
                 core.condition.wait(min(left, 1.0))
 
-    def _choose(self, live: entries.LiveRun) -> workload.Workload | None:
+    def _choose(self, live: entries.LiveLaunch) -> workload.Workload | None:
         if live.outstanding is not None:
             return live.outstanding
         entry = self._core.entry(live.record.experiment_id)
         machine = entry.machine_of(live.record.trial_id)
         is_wanted = entry.machine.state.value == "ACTIVE" and not live.is_preempted
-        if live.record.state is run.RunState.ENDING:
+        if live.record.state is launch.LaunchState.ENDING:
             step = None
         elif is_wanted and not machine.state.is_terminal:
             step = machine.next_step()
@@ -250,17 +250,17 @@ class WorkerCalls:
         live.outstanding, live.since = chosen, time.monotonic()
         return chosen
 
-    def _may_wait(self, live: entries.LiveRun) -> bool:
+    def _may_wait(self, live: entries.LiveLaunch) -> bool:
         """Returns whether a process without work is kept for now."""
         now = time.monotonic()
         if live.idle_since is None:
             live.idle_since = now
         return not self.is_crowded and now - live.idle_since < self._idle_secs
 
-    def _note_ending(self, live: entries.LiveRun) -> None:
-        if live.record.state is not run.RunState.ENDING:
-            record = dataclasses.replace(live.record, state=run.RunState.ENDING)
-            self._core.write(lambda session: session.save_run(record))
+    def _note_ending(self, live: entries.LiveLaunch) -> None:
+        if live.record.state is not launch.LaunchState.ENDING:
+            record = dataclasses.replace(live.record, state=launch.LaunchState.ENDING)
+            self._core.write(lambda session: session.save_launch(record))
             live.record = record
             self._core.recount(live)
 
@@ -268,14 +268,14 @@ class WorkerCalls:
         """Takes a result; the same one twice is no error.
 
         Raises:
-            GoneError: If this run is not wanted any more.
+            GoneError: If this launch is not wanted any more.
             MessageError: If it is none of this trial.
         """
         worker_messages.check_result(trial_id, result)
         saved, is_known = result.checkpoint, False
         if saved is not None:
             with self._core.condition:
-                live = self.find_run(trial_id, launch_id)
+                live = self.find_launch(trial_id, launch_id)
                 entry = self._core.entry(live.record.experiment_id)
             is_known = checkpoint_reports.check_own(self._core, entry, trial_id, saved.uuid)
         self._take_result(trial_id, launch_id, result, is_known=is_known)
@@ -291,7 +291,7 @@ class WorkerCalls:
     ) -> None:
         core, work = self._core, result.workload
         with core.condition:
-            live = self.find_run(trial_id, launch_id)
+            live = self.find_launch(trial_id, launch_id)
             entry = core.entry(live.record.experiment_id)
             machine = entry.machine_of(trial_id)
             worker_messages.check_experiment(entry.id, work)
@@ -328,11 +328,11 @@ class WorkerCalls:
         """Takes the reason of a process that ends by itself.
 
         Raises:
-            GoneError: If this run is not wanted any more.
+            GoneError: If this launch is not wanted any more.
         """
         core, message = self._core, worker_messages.cut(message)
         with core.condition:
-            live = self.find_run(trial_id, launch_id)
+            live = self.find_launch(trial_id, launch_id)
             if live.is_exit_known:
                 return
             entry = core.entry(live.record.experiment_id)
@@ -345,11 +345,11 @@ class WorkerCalls:
             if reason in _EARLY:
                 event["error"] = faults.find_signature(message)
             row = core.log(trial_id, f"The trial's process ends: {reason.value}. {message}".strip())
-            record = dataclasses.replace(live.record, state=run.RunState.ENDING)
+            record = dataclasses.replace(live.record, state=launch.LaunchState.ENDING)
 
             def write(session: session_lib.Session) -> None:
                 session.add_logs([row])
-                session.save_run(record)
+                session.save_launch(record)
 
             # Of several processes, one may only fail because the machine of another is lost.
             if entry.config.log_policies or live.record.others:
@@ -361,14 +361,14 @@ class WorkerCalls:
             core.recount(live)
             live.outstanding, live.since = None, time.monotonic()
 
-    def find_run(self, trial_id: int, launch_id: str) -> entries.LiveRun:
+    def find_launch(self, trial_id: int, launch_id: str) -> entries.LiveLaunch:
         """Returns a process that is wanted. The lock is held by the caller.
 
         Raises:
             GoneError: If it is not wanted any more.
         """
-        live = self._core.runs.get(trial_id)
-        start, rank = run.split_member(launch_id)
+        live = self._core.launches_by_trial.get(trial_id)
+        start, rank = launch.split_member(launch_id)
         if (
             live is None
             or live.record.launch_id != start
@@ -377,6 +377,6 @@ class WorkerCalls:
             or live.record.experiment_id not in self._core.entries
         ):
             raise errors.GoneError(
-                f"The run {launch_id!r} of trial {trial_id} is not wanted any more."
+                f"The launch {launch_id!r} of trial {trial_id} is not wanted any more."
             )
         return live

@@ -15,8 +15,8 @@ from quintain.files import changing_files
 from quintain.master.cleanup import deletions
 from quintain.master.transfer import uploads
 from quintain.records import checkpoint_manifest
+from quintain.records.rows import launch, trial, workload
 from quintain.records.rows import node as node_lib
-from quintain.records.rows import run, trial, workload
 from quintain.records.views import file_listing
 
 MOST: Final = 2**53
@@ -48,7 +48,7 @@ def check_identity(identity: trial.ProcessIdentity) -> None:
     _check_name("node", identity.node)
 
 
-def complete(member: run.Member, identity: trial.ProcessIdentity) -> trial.ProcessIdentity:
+def complete(member: launch.Member, identity: trial.ProcessIdentity) -> trial.ProcessIdentity:
     """Returns the identity of a process with what is known of it better than by itself.
 
     Args:

@@ -266,7 +266,7 @@ def _close(connection: postgres_connection.Connection | None) -> None:
 
 
 class Waits:
-    """What a database is waited for, and since when. Any thread may ask."""
+    """Reason for waiting for a database, and its beginning. Any thread may ask."""
 
     def __init__(self, place: str) -> None:
         """Waits for nothing."""

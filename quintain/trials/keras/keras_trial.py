@@ -418,7 +418,7 @@ def _has_hook(callback: keras.callbacks.Callback, names: Iterable[str]) -> bool:
 
 
 class _Progress:
-    """Where in its epoch a training is, and what the epoch measured so far."""
+    """Position of a training within its epoch, and the metrics of the epoch so far."""
 
     def __init__(self) -> None:
         self.epoch = 0

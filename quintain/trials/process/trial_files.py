@@ -106,7 +106,7 @@ class TrialFiles:
 
         Raises:
             CheckpointError: If there is no room for the code.
-            GoneError: If this run of the trial is not wanted any more.
+            GoneError: If this launch of the trial is not wanted any more.
         """
         scratch = self._machine.scratch_dir
         if self._cache is not None:

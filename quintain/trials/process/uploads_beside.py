@@ -89,7 +89,7 @@ class UploadsBeside:
 
         Raises:
             CheckpointError: If it can't be uploaded. What was done meanwhile is forgotten.
-            GoneError: If this run is not wanted any more.
+            GoneError: If this launch is not wanted any more.
         """
         begun_secs = time.monotonic()
         staged, storage = upload.staged, upload.storage

@@ -42,8 +42,7 @@ from quintain.files import atomic_write, disk_errors
 from quintain.process import held_ports, process_end, start_up
 from quintain.records import process_identity
 from quintain.records.config import checkpoint_storage_config
-from quintain.records.rows import codec, exit_codes, trial, workload
-from quintain.records.rows import run as run_lib
+from quintain.records.rows import codec, exit_codes, launch, trial, workload
 from quintain.storage import checkpoint_storage, retries
 from quintain.trials.process import members, trial_files, workload_loop, workload_source
 
@@ -95,7 +94,9 @@ def run(settings: "Settings", connection: connection_lib.Connection) -> int:
         with retries.wait_listener(source.note_wait):
             code = workload_loop.run(source)
     except (errors.GoneError, errors.UnauthorizedError) as error:
-        logger.warning("This run of trial %d is not wanted any more: %s", settings.trial_id, error)
+        logger.warning(
+            "This launch of trial %d is not wanted any more: %s", settings.trial_id, error
+        )
         return exit_codes.ExitCode.NOT_WANTED
     except errors.MasterUnreachableError as error:
         _fail(error)
@@ -167,7 +168,7 @@ class Settings:
     def find_identity(self) -> trial.ProcessIdentity:
         """Returns the identity of this process, the same that the launcher has."""
         pid = os.getpid()
-        found = process_identity.find(pid, run_lib.member_name(self.launch_id, self.rank))
+        found = process_identity.find(pid, launch.member_name(self.launch_id, self.rank))
         if found is None:
             raise errors.ClusterError(f"The system does not know process {pid}, which is this one.")
         return found
@@ -208,7 +209,7 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
         """Returns all that has to be known to run the trial, and keeps to its threads.
 
         Raises:
-            GoneError: If this start is not wanted any more.
+            GoneError: If this launch is not wanted any more.
             MasterUnreachableError: If the master is away for too long.
         """
         order = retries.outlast_full_disks(lambda: self._call(self._start_run), doing="starting")
@@ -235,7 +236,7 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
 
         Raises:
             CheckpointError: If it is another trial's, from which this one has to begin.
-            GoneError: If this start is not wanted any more.
+            GoneError: If this launch is not wanted any more.
             MasterUnreachableError: If the master is away for too long.
         """
         order = self._call_again(lambda: self._calls.report_damage(checkpoint, damage))
@@ -245,7 +246,7 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
         """Returns what to do next; waits for it.
 
         Raises:
-            GoneError: If this start is not wanted any more.
+            GoneError: If this launch is not wanted any more.
             MasterUnreachableError: If the master is away for too long.
         """
         found, self._next = self._next, None
@@ -257,7 +258,7 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
         """Hands in a result.
 
         Raises:
-            GoneError: If this start is not wanted any more.
+            GoneError: If this launch is not wanted any more.
             MasterUnreachableError: If the master is away for too long. The result is kept.
         """
         text = json.dumps(codec.to_plain(result))

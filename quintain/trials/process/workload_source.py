@@ -40,7 +40,7 @@ class WorkloadSource(abc.ABC):
 
         Raises:
             CheckpointError: If it is another trial's, from which this one has to begin.
-            GoneError: If this run of the trial is not wanted any more.
+            GoneError: If this launch of the trial is not wanted any more.
         """
 
     @abc.abstractmethod
@@ -48,7 +48,7 @@ class WorkloadSource(abc.ABC):
         """Returns what to do next; waits for it.
 
         Raises:
-            GoneError: If this run of the trial is not wanted any more.
+            GoneError: If this launch of the trial is not wanted any more.
         """
 
     @abc.abstractmethod
@@ -56,7 +56,7 @@ class WorkloadSource(abc.ABC):
         """Tells what came out of the workload that was given last.
 
         Raises:
-            GoneError: If this run of the trial is not wanted any more.
+            GoneError: If this launch of the trial is not wanted any more.
         """
 
     @abc.abstractmethod

@@ -617,7 +617,7 @@ import dataclasses, json, time
 from quintain.master.processes import launcher, process_launcher
 it = process_launcher.ProcessLauncher(worker="tiny_worker", preloaded=())
 what = {{"QUINTAIN_TINY": "wait"}}
-identity = it.start(launcher.Launch("7-1", 7, 1, (), what, {str(tmp_path)!r}))
+identity = it.start(launcher.LaunchRequest("7-1", 7, 1, (), what, {str(tmp_path)!r}))
 print(json.dumps(dataclasses.asdict(identity)), flush=True)
 time.sleep(60)
 """

@@ -6,7 +6,7 @@ from quintain.master.placing import slots
 from quintain.master.processes import process_usage, usage_meter
 from quintain.master.workers import usage_sampling
 from quintain.records import process_identity
-from quintain.records.rows import metric, run
+from quintain.records.rows import launch, metric
 
 GPU_SLOTS = [slots.Slot(0, slots.SlotKind.GPU, "0"), slots.Slot(1, slots.SlotKind.GPU, "1")]
 GPUS = {
@@ -110,7 +110,7 @@ def test_what_ended_while_it_was_measured_is_left_out(master, machine, make_samp
     measure = machine.read
 
     def read(leaders):
-        master._core.runs.clear()
+        master._core.launches_by_trial.clear()
         return measure(leaders)
 
     sampler._meter._read = read
@@ -119,12 +119,12 @@ def test_what_ended_while_it_was_measured_is_left_out(master, machine, make_samp
 
 
 def test_what_other_machines_tell_is_noted_once(master, make_sampler, list_samples):
-    (live,) = master._core.runs.values()
+    (live,) = master._core.launches_by_trial.values()
     live.record = dataclasses.replace(
         live.record,
         node="one",
         slots=(0, 1),
-        others=(run.Member("two", (1,)),),
+        others=(launch.Member("two", (1,)),),
     )
     name = live.record.launch_id
     told = {name: {"cpu_percent": 50.0, "gpu_percent": 10.0}}

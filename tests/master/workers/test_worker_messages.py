@@ -7,7 +7,8 @@ import pytest
 
 from quintain import errors
 from quintain.master.workers import worker_messages
-from quintain.records.rows import checkpoint, run, states, trial, workload
+from quintain.records.rows import checkpoint, states, trial, workload
+from quintain.records.rows import launch as launch_lib
 
 Kind = workload.WorkloadKind
 HUGE = 10**400
@@ -185,9 +186,9 @@ def test_no_process_is_like_that(trials, change):
 def test_what_the_launcher_knows_of_a_process_is_not_taken_from_the_process():
     known = trial.ProcessIdentity(7, 1.0, "a", "mark")
     said = trial.ProcessIdentity(1, 2.0, "a", "another", "another-node")
-    assert worker_messages.complete(run.Member("", (), known), said) == known
-    assert worker_messages.complete(run.Member("", (), None), said).node == ""
-    assert worker_messages.complete(run.Member("b", (), None), said).node == "b"
+    assert worker_messages.complete(launch_lib.Member("", (), known), said) == known
+    assert worker_messages.complete(launch_lib.Member("", (), None), said).node == ""
+    assert worker_messages.complete(launch_lib.Member("b", (), None), said).node == "b"
 
 
 def test_a_checkpoint_of_another_trial_is_damaged_only_if_the_master_finds_it_so(

@@ -9,7 +9,7 @@ from quintain.records.rows import node as node_lib
 from quintain.records.rows import trial
 
 
-class RunState(enum.StrEnum):
+class LaunchState(enum.StrEnum):
     """States of a launch."""
 
     LAUNCHING = "launching"
@@ -37,7 +37,7 @@ class Member:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Run:
+class Launch:
     """One launch of a trial: a process, or several that work on it together."""
 
     launch_id: str
@@ -52,7 +52,7 @@ class Run:
     slots: tuple[int, ...]
     """Numbers of the slots that it holds, of all its processes."""
 
-    state: RunState
+    state: LaunchState
     """What it is doing."""
 
     identity: trial.ProcessIdentity | None
@@ -74,7 +74,7 @@ class Run:
         own = self.slots[: len(self.slots) - num_others]
         return (Member(self.node, own, self.identity), *self.others)
 
-    def with_identity(self, rank: int, identity: trial.ProcessIdentity | None) -> "Run":
+    def with_identity(self, rank: int, identity: trial.ProcessIdentity | None) -> "Launch":
         """Returns the same launch with the identity of one of its processes."""
         if rank == 0:
             return dataclasses.replace(self, identity=identity)
