@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 ROOT = pathlib.Path(__file__).parents[2]
 PACKAGE = ROOT / "quintain"
 
-MAX_LINES = 132_689  # What is there; it may only fall. The goal is 112,000.
+MAX_LINES = 131_227  # What is there; it may only fall. The goal is 112,000.
 MAX_GARDEN_LINES = 10_000
 MAX_FILES_OF_A_FOLDER = 20
 MAX_TOP_LEVEL_MODULES = 6
@@ -31,8 +31,7 @@ GARDEN = "the signature of the Model Garden"
 GROUND = {"files", "process", "reference", "terminal", "testing"}
 
 LARGE_FOLDERS = {
-    "server": 23,
-    "serving": 23,
+    "serving": 21,
 }
 """Folders with more than 20 files, and their number."""
 
@@ -53,7 +52,6 @@ SMALL_FILES = {
     "orbit/actions/conditional_action.py": "a path of Orbit",
     "orbit/actions/save_checkpoint_if_preempted.py": "a path of Orbit",
     "server/alert_request.py": "to be merged",
-    "server/allocation.py": "to be merged",
     "server/experiment_changes.py": "to be merged",
     "server/feed/following.py": "to be merged",
     "server/master_store.py": "to be merged",
@@ -61,10 +59,9 @@ SMALL_FILES = {
     "server/routes/sign_in.py": "a path of the API",
     "server/routes/timeline.py": "a path of the API",
     "server/search_check.py": "to be merged",
-    "serving/searches.py": "to be merged",
+    "serving/exported_model.py": "to be merged",
     "serving/task_data.py": "to be merged",
     "trials/estimator.py": "a path of PEDL",
-    "web/answer_headers.py": "to be merged",
 }
 """Files under 60 lines with one importer, and why they stay."""
 
@@ -108,8 +105,6 @@ PRIVATE_CLASSES = {
     "core/loop/dataset_distribution.py: eager._rng",
     "core/steps/former_steps.py: model._compiled_metrics_update_state",
     "distribute/distribution.py: extended._communication_options",
-    "orbit/background_checkpointer.py: checkpoint._async_checkpointer_impl",
-    "orbit/background_checkpointer.py: self._checkpoint._checkpoint_options",
     "orbit/cluster.py: extended._quintain_collectives",
     "trials/graphs/estimator_trial.py: rebuilt._call_input_fn",
     "trials/graphs/estimator_trial.py: rebuilt._call_model_fn",

@@ -19,13 +19,15 @@ from quintain.records.rows import metric
 from quintain.records.rows import trial as trial_lib
 from quintain.records.views import trial_table
 
+_MAX_CHARACTERS: Final = 200
+
+
 MAX_SHOWN: Final = 20
 """Rows of the table as which a list shows itself."""
 
 MAX_CURVES: Final = 20
 """Trials of an experiment that are plotted unless others are named: the best ones."""
 
-_MAX_CHARACTERS: Final = 200
 _ALL: Final = trial_table.Selection()
 
 
@@ -367,7 +369,7 @@ def _to_html(
     caption: str = "",
     max_rows: int | None = None,
 ) -> str:
-    """Returns a table as HTML; whatever a user has named is shown as text.
+    """Returns a table.
 
     Args:
         columns: Names of the columns.
