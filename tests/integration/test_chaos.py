@@ -10,6 +10,7 @@ from quintain.testing import object_server, postgres_server
 PROGRAM = pathlib.Path(__file__).parent / "chaos.py"
 
 
+@pytest.mark.long("Kills on PostgreSQL, Ray and S3 together; each is killed alone in every run")
 @pytest.mark.slow
 @pytest.mark.e2e
 def test_a_cluster_that_is_killed_at_random_gives_the_results_of_one_machine(tmp_path, is_long):

@@ -231,6 +231,7 @@ def test_every_number_is_that_of_keras(tmp_path, build):
     }
 
 
+@pytest.mark.long("Three models on one replica run every time")
 def test_every_number_of_two_replicas_is_that_of_keras(run_program):
     results = run_program("fit_on_replicas.py")
 
