@@ -33,7 +33,9 @@ def measure(launcher: launcher_lib.Launcher, scratch_dir: str, launch_id: str) -
     """Returns the seconds until the first line of one process."""
     start = time.time()
     launcher.start(
-        launcher_lib.LaunchRequest(launch_id, 1, 1, (slots.Slot(0, num_threads=1),), {}, str(scratch_dir))
+        launcher_lib.LaunchRequest(
+            launch_id, 1, 1, (slots.Slot(0, num_threads=1),), {}, str(scratch_dir)
+        )
     )
     first = None
     is_over = False
