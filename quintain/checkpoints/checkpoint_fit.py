@@ -8,13 +8,13 @@ from typing import Any, Final
 
 import keras
 import tensorflow as tf
-from tensorflow.python.training.saving import saveable_object_util
+from tensorflow.python.training.saving import saveable_object, saveable_object_util
 from typing_extensions import override
 
 from quintain import errors
 from quintain.checkpoints import checkpoint_state, saved_graph
 from quintain.files import file_io, literal_paths
-from quintain.orbit import background_checkpointer, checkpoint_watch
+from quintain.orbit import checkpoint_watch
 
 MAX_SHOWN_MISMATCHES: Final = 5
 VARIABLE_SUFFIX: Final = "/.ATTRIBUTES/VARIABLE_VALUE"
@@ -356,7 +356,18 @@ def _gather_values(checkpoint: tf.train.Checkpoint) -> list[tuple[Any, Mapping[s
 def _shape(owner: Any, value: Any) -> tuple[int, ...]:
     """Returns the shape of a value that an object is saved by; variables need not be read."""
     is_known = isinstance(owner, tf.Variable) and owner.shape.is_fully_defined()
-    return tuple((owner if is_known else background_checkpointer.read_value(value)).shape)
+    return tuple((owner if is_known else read_value(value)).shape)
+
+
+def read_value(value: Any) -> Any:
+    """Returns the tensor, or nested tensors, that TensorFlow would write for a variable."""
+    if isinstance(value, dict):
+        return {key: read_value(part) for key, part in value.items()}
+    if isinstance(value, saveable_object.SaveSpec):
+        value = value.tensor
+    value = value() if callable(value) else value
+    # Under a distribution strategy it is a variable still, which would be read when it is written.
+    return value.read_value() if isinstance(value, tf.Variable) else value
 
 
 def is_variable(key: str) -> bool:

@@ -19,7 +19,7 @@ from tensorflow.python.checkpoint import functional_saver
 from quintain import errors
 from quintain.checkpoints import checkpoint_fit, saved_graph
 from quintain.files import disk_errors, file_io, file_paths, literal_paths, whole_files
-from quintain.orbit import background_checkpointer, checkpoint_watch
+from quintain.orbit import checkpoint_watch
 
 _STATE_FILE: Final = "checkpoint"
 _WRITE_ERRORS: Final = (*whole_files.ERRORS, errors.OutputError)
@@ -143,7 +143,7 @@ class CheckpointManager:
         path = file_paths.join(self._directory, f"{self._name}-{number}")
         if self._is_saved(path, step):
             return path
-        snapshot = background_checkpointer.capture(self._checkpoint)
+        snapshot = _capture(self._checkpoint)
         self._last_step = step
         self._start_writing(lambda: self._write(snapshot, path, options))
         return path
@@ -275,6 +275,18 @@ class CheckpointManager:
         _write_state(self._directory, kept)
         for path in paths[: len(paths) - len(kept)]:
             delete_checkpoint(path)
+
+
+def _capture(checkpoint: tf.train.Checkpoint) -> functional_saver.MultiDeviceSaver:
+    """Reads all values now and returns a saver that writes them later.
+
+    This is what `tf.train.Checkpoint.write` does, split in two, which its public interface can't do
+    (TensorFlow 2.21).
+    """
+    tensors, _, registered, _ = checkpoint._saver._gather_serialized_tensors()
+    for values in tensors.values():
+        values.update({key: checkpoint_fit.read_value(value) for key, value in values.items()})
+    return functional_saver.MultiDeviceSaver(tensors, registered)
 
 
 def _write_state(directory: str, paths: list[str]) -> None:

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from quintain.config import provenance
 from quintain.files import file_paths, json_lines, whole_files
 
 FILE_NAME: Final = "evaluations.jsonl"
@@ -114,20 +115,10 @@ def without_arrays(metrics: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def flatten(metrics: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Returns nested metrics in one mapping, `b` below `a` as `a|b`.
-
-    Args:
-        metrics: Metrics, such as those of several tasks.
-        prefix: Start of all names.
-    """
-    flat: dict[str, Any] = {}
-    for name, value in metrics.items():
-        if isinstance(value, Mapping):
-            flat |= flatten(value, f"{prefix}{name}|")
-        else:
-            flat[prefix + name] = value
-    return flat
+def flatten(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns nested metrics, such as those of several tasks, in one: `b` below `a` as `a|b`."""
+    flat = provenance.flatten(metrics, "|")
+    return {name: value for name, value in flat.items() if not isinstance(value, Mapping)}
 
 
 def _to_plain_value(value: Any) -> Any:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from quintain.cli import output
+from quintain.config import provenance
 from quintain.records.rows import checkpoint as checkpoint_lib
 from quintain.records.rows import experiment as experiment_lib
 from quintain.records.rows import states, trial
@@ -119,17 +120,12 @@ def to_best_row(
     }
 
 
-def flatten_hparams(hparams: Mapping[str, Any], prefix: str = "") -> list[str]:
+def flatten_hparams(hparams: Mapping[str, Any]) -> list[str]:
     """Returns `name: value` for each hyperparameter, nested ones by dotted names.
 
     Example:
         >>> flatten_hparams({"a": {"b": 1}, "c": "x"})
         ['a.b: 1', 'c: x']
     """
-    lines = []
-    for name, value in hparams.items():
-        if isinstance(value, Mapping):
-            lines += flatten_hparams(value, f"{prefix}{name}.")
-        else:
-            lines.append(f"{prefix}{name}: {output.format_value(value)}")
-    return lines
+    flat = provenance.flatten(hparams)
+    return [f"{name}: {output.format_value(value)}" for name, value in flat.items()]

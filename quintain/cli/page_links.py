@@ -81,15 +81,13 @@ def find_tunnel(link: str) -> str | None:
 def open_in_browser(home: home_lib.Home, link: master_status.PageLink) -> bool:
     """Opens a link in a browser, and returns whether one was found.
 
-    All users of a machine see the arguments of its programs. Where a link is of use to them the
-    browser is given a file that leads it on, which some can't read, and which its owner only can.
+    All users of a machine see the arguments of its programs. So the browser is given a file that
+    leads it on, which its owner only can read.
 
     Args:
         home: The home directory.
         link: The link.
     """
-    if link.is_for_one_user:
-        return webbrowser.open(link.url)
     home.create()
     page = home.opening_file
     text = (

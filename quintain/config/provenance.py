@@ -84,8 +84,13 @@ class Provenance(Mapping[str, Source]):
         return self._default
 
 
-def flatten(params: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Returns the leaves of nested mappings by their dotted paths.
+def flatten(params: Mapping[str, Any], separator: str = ".", *, prefix: str = "") -> dict[str, Any]:
+    """Returns the leaves of nested mappings by their paths; an empty mapping is a leaf.
+
+    Args:
+        params: Nested mappings.
+        separator: What stands between the names of a path.
+        prefix: Start of all paths.
 
     Example:
         >>> flatten({"a": {"b": 1}, "c": [2]})
@@ -95,7 +100,7 @@ def flatten(params: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     for name, value in params.items():
         path = f"{prefix}{name}"
         if isinstance(value, Mapping) and value:
-            leaves.update(flatten(value, f"{path}."))
+            leaves |= flatten(value, separator, prefix=f"{path}{separator}")
         else:
             leaves[path] = value
     return leaves

@@ -38,7 +38,9 @@ if TYPE_CHECKING:
 
 ExperimentConfig = cfg.ExperimentConfig
 TrainerConfig = cfg.TrainerConfig
-__getattr__, _ = lazy_modules.attach("quintain", names={"distribute.tpu": ("get_runtime_options",)})
+__getattr__, __dir__ = lazy_modules.attach(
+    __name__, find_names=lambda: {"get_runtime_options": "quintain.distribute.tpu"}
+)
 
 
 @gin_io.configurable

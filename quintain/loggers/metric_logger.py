@@ -208,19 +208,3 @@ def import_service(package: str, kind: str) -> Any:
         raise errors.ConfigError(
             f"The logger {kind!r} needs {package}: `pip install 'quintain[{kind}]'`. ({error})"
         ) from error
-
-
-def flatten(params: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Returns nested settings in one mapping, by dotted name.
-
-    Example:
-        >>> flatten({"a": {"b": 1}, "c": [2]})
-        {'a.b': 1, 'c': [2]}
-    """
-    flat: dict[str, Any] = {}
-    for name, value in params.items():
-        if isinstance(value, Mapping) and value:
-            flat |= flatten(value, f"{prefix}{name}.")
-        else:
-            flat[f"{prefix}{name}"] = value
-    return flat

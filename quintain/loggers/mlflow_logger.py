@@ -16,6 +16,7 @@ import urllib3
 from typing_extensions import override
 
 from quintain import errors
+from quintain.config import provenance
 from quintain.loggers import metric_logger
 
 _TIMEOUT_SECS: Final = 10.0
@@ -93,7 +94,7 @@ class MlflowLogger(metric_logger.MetricLogger):
         self._run_id = str(created["run"]["info"]["run_id"])
         params = [
             {"key": key, "value": _to_text(value)[:_MAX_CHARACTERS]}
-            for key, value in metric_logger.flatten(run.params).items()
+            for key, value in provenance.flatten(run.params).items()
         ]
         for part in _split(params, _MAX_PARAMS):
             self._post("runs/log-batch", {"run_id": self._run_id, "params": part})

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from typing_extensions import override
 
+from quintain.config import provenance
 from quintain.loggers import metric_logger
 
 
@@ -70,7 +71,7 @@ class TrackioLogger(ServiceLogger):
         self._run = self._package.init(
             project=self._project or run.project,
             name=run_id or self._name or run.name,
-            config=metric_logger.flatten(run.params),
+            config=provenance.flatten(run.params),
             **{"resume": "allow", "embed": False, **self._options},
         )
         return str(self._run.name)

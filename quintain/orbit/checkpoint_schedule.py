@@ -2,7 +2,6 @@
 
 import tensorflow as tf
 
-from quintain.orbit import background_checkpointer
 from quintain.orbit import reporter as reporter_lib
 
 
@@ -26,15 +25,15 @@ class CheckpointSchedule:
 
         Args:
             manager: Where to save. Its `checkpoint_interval` (steps; None or 0 for none) says when.
-            enable_async: Whether training goes on while a checkpoint is written.
+            enable_async: Whether training goes on while a checkpoint is written; not by a
+                `tf.train.CheckpointManager`, which writes at once.
             reporter: Is told of saved and restored checkpoints.
         """
         self._manager = manager
         self._reporter = reporter
-        self._enable_async = enable_async
         self._decides_itself = isinstance(manager, tf.train.CheckpointManager)
-        if enable_async and self._decides_itself:
-            background_checkpointer.BackgroundCheckpointer.install(manager.checkpoint)
+        # TensorFlow's way (2.21) fails over Keras 3's layers, or leaves their variables out.
+        self._enable_async = enable_async and not self._decides_itself
         self._interval_start: int | None = None
         self._saved_step: int | None = None
 

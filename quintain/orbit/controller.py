@@ -90,7 +90,8 @@ class Controller:
             steps_per_loop: Steps between two returns to Python, at least 1; or a function of the
                 global step. Needed with a trainer.
             checkpoint_manager: None neither saves nor restores.
-            enable_async_checkpointing: Whether training goes on while a checkpoint is written.
+            enable_async_checkpointing: Whether training goes on while a checkpoint is written. A
+                `tf.train.CheckpointManager` writes at once all the same.
             summary_interval: Steps between summaries that the train step itself writes with
                 `tf.summary`; a multiple of `steps_per_loop`. None writes none of these.
             summary_dir: Directory for the outputs of train loops. None writes none.

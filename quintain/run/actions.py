@@ -32,8 +32,11 @@ _WHENS: Final[Sequence[_When]] = ("train", "eval")
 
 Action = Callable[[Any], Any]
 
-__getattr__, _ = lazy_modules.attach(
-    "quintain", names={"run.events.recovery": ("RecoveryAction", "RecoveryCondition")}
+__getattr__, __dir__ = lazy_modules.attach(
+    __name__,
+    find_names=lambda: dict.fromkeys(
+        ("RecoveryAction", "RecoveryCondition"), "quintain.run.events.recovery"
+    ),
 )
 
 logger = logging.getLogger(__name__)

@@ -32,11 +32,11 @@ from quintain.settings import config_definitions as cfg
 
 logger = logging.getLogger(__name__)
 
-__getattr__, _ = lazy_modules.attach(
-    "quintain",
-    names={
-        "checkpoints.best_checkpoint": ("maybe_create_best_ckpt_exporter",),
-        "run.orbit_experiment_runner": ("OrbitExperimentRunner",),
+__getattr__, __dir__ = lazy_modules.attach(
+    __name__,
+    find_names=lambda: {
+        "OrbitExperimentRunner": "quintain.run.orbit_experiment_runner",
+        "maybe_create_best_ckpt_exporter": "quintain.checkpoints.best_checkpoint",
     },
 )
 

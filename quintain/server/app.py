@@ -1,7 +1,9 @@
 """The HTTP interface of a master: REST below `/api/v1`, for users and for the processes of trials.
 
 Requests carry a token as `Authorization: Bearer TOKEN`, or the cookie of a browser; `access` says
-whose is good for what. The page is below a path of its own; see `page_files`.
+whose is good for what. The page is below a path of its own; see `routes.page`.
+Before its route a request passes five steps: headers of answers, the life of a request
+(`request_life`), the name of the server, who asks, and the body.
 Answers are records as JSON; what went wrong comes as `{"error": {"kind": ..., "message": ...}}`.
 """
 
@@ -13,7 +15,7 @@ import fastapi
 from fastapi import exceptions
 from starlette import exceptions as starlette_exceptions
 from starlette import types
-from typing_extensions import override
+from starlette.middleware import gzip
 
 from quintain import errors
 from quintain.client.home import home as home_lib
@@ -22,7 +24,7 @@ from quintain.cluster.agents import agent_launcher
 from quintain.master import master as master_lib
 from quintain.master.processes import launch_tokens
 from quintain.records.views import master_status
-from quintain.server import agent_waits, code_uploads, direct_calls, page_files, worker_gate
+from quintain.server import code_uploads, direct_calls
 from quintain.server import exports as exports_lib
 from quintain.server import tensorboards as tensorboards_lib
 from quintain.server.feed import feed as feed_lib
@@ -34,6 +36,7 @@ from quintain.server.routes import (
     experiments,
     files,
     nodes,
+    page,
     runs,
     tables,
     tensorboard,
@@ -46,7 +49,7 @@ from quintain.server.routes import sign_in as sign_in_routes
 from quintain.server.security import access, path_rules
 from quintain.server.security import sessions as sessions_lib
 from quintain.server.security import sign_in as sign_in_lib
-from quintain.web import answer_headers, compression, cut_requests, request_checks
+from quintain.web import request_checks, request_life
 
 PREFIX: Final = "/api/v1"
 
@@ -56,10 +59,14 @@ MAX_BODY_BYTES: Final = 8 * 2**20
 MAX_RESULT_BYTES: Final = 64 * 2**20
 """Largest request of a trial's process: the metrics of 350,000 batches of one workload, say."""
 
-_COMPRESSED: Final = (
-    *("application/json", "text/csv"),
-    *("text/html", "text/css", "text/javascript", "image/svg+xml"),
+_UNCOMPRESSED: Final = (
+    *gzip.DEFAULT_EXCLUDED_CONTENT_TYPES,
+    *("application/octet-stream", "application/x-tar"),
 )
+_LEAST_BYTES: Final = 1024
+_THREAD_BYTES: Final = 32 * 1024
+"""So large answers are compressed in a thread."""
+
 _MAX_HELD_BYTES: Final = 256 * 2**20
 
 
@@ -99,7 +106,7 @@ def build_app(
     uploads = code_uploads.CodeUploads(home.path)
     run_index = runs.build_index(info)
     agent_token = token_files.KnownToken(home.agent_token)
-    app = _Interface(
+    app = fastapi.FastAPI(
         title="Quintain",
         version=info.version,
         description="Numbers that are not finite are the texts `NaN`, `Infinity`, `-Infinity`.",
@@ -109,10 +116,6 @@ def build_app(
         openapi_url=f"{PREFIX}/openapi.json",
     )
     app.state.commands = master.commands
-    if agents is not None:
-        app.wait_before = lambda handle: agent_waits.AgentWaits(
-            handle, agents, token=agent_token, is_stopping=is_stopping
-        )
     app.add_exception_handler(errors.QuintainError, responses.handle_error)
     app.add_exception_handler(OSError, responses.OsErrorHandler(info.home))
     app.add_exception_handler(Exception, responses.handle_fault)
@@ -120,7 +123,6 @@ def build_app(
     app.add_exception_handler(starlette_exceptions.HTTPException, responses.handle_http_error)
 
     # The last one added is the first one asked.
-    app.add_middleware(worker_gate.WorkerGate)
     app.add_middleware(
         request_checks.BodyCheck,
         refuse=responses.refuse,
@@ -137,15 +139,20 @@ def build_app(
         agent_token=agent_token,
         user_token=token_files.KnownToken(home.user_token),
     )
-    app.add_middleware(page_files.Page, sign_in=sign_in)
-    app.add_middleware(compression.Compression, types=_COMPRESSED)
+    app.add_middleware(
+        gzip.GZipMiddleware,
+        minimum_size=_LEAST_BYTES,
+        compresslevel=1,  # Pages are mostly on the same machine: time counts more than bytes.
+        thread_minimum_size=_THREAD_BYTES,
+        exclude_content_types=_UNCOMPRESSED,
+    )
     app.add_middleware(request_checks.HostCheck, refuse=responses.refuse, hosts=sign_in.all_hosts)
-    app.add_middleware(cut_requests.CutRequests, refuse=responses.refuse)
-    app.add_middleware(answer_headers.AnswerHeaders, headers=responses.HEADERS)
+    app.add_middleware(request_life.RequestLife, refuse=responses.refuse)
+    app.add_middleware(responses.AnswerHeaders)
     for router in (
         # Workers' addresses are longer than users' and do not hide them.
         workers.build_router(master.workers, is_stopping),
-        agent_routes.build_router(agents),
+        agent_routes.build_router(agents, is_stopping),
         files.build_router(master.files),
         master_routes.build_router(calls, info, stop, master.summary, master.list_slots),
         sign_in_routes.build_router(sign_in),
@@ -162,19 +169,9 @@ def build_app(
     ):
         path_rules.check_routes(router.routes)
         app.include_router(router, prefix=PREFIX, responses={"default": {"model": answers.Error}})
+    app.include_router(page.build_router(sign_in))
     return app
 
 
-class _Interface(fastapi.FastAPI):
-    """An app before all of whose parts requests may wait, which takes little memory there."""
-
-    wait_before: Callable[[types.ASGIApp], types.ASGIApp] | None = None
-
-    @override
-    def build_middleware_stack(self) -> types.ASGIApp:
-        handle = super().build_middleware_stack()
-        return handle if self.wait_before is None else self.wait_before(handle)
-
-
-def _find_max_bytes(scope: request_checks.Scope) -> int:
+def _find_max_bytes(scope: types.Scope) -> int:
     return MAX_BODY_BYTES if scope["state"][access.LAUNCH] is None else MAX_RESULT_BYTES

@@ -1,10 +1,13 @@
 """The process of a master: its parts, its HTTP server, and the rule that a home has only one."""
 
 import contextlib
+import ctypes
 import functools
+import gc
 import logging
 import os
 import secrets
+import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -26,20 +29,22 @@ from quintain.master.processes import launcher as launcher_lib
 from quintain.records import process_identity
 from quintain.records.rows import states
 from quintain.records.views import master_status
-from quintain.server import alerts, allocation, direct_calls, master_store
+from quintain.server import alerts, direct_calls, master_store
 from quintain.server import app as app_lib
 from quintain.server import launchers as launchers_lib
 from quintain.server import tensorboards as tensorboards_lib
 from quintain.server.feed import feed as feed_lib
-from quintain.server.http import home_watch, http_server
+from quintain.server.http import home_watch
 from quintain.server.http import network as network_lib
 from quintain.server.security import sessions as sessions_lib
 from quintain.server.security import sign_in as sign_in_lib
+from quintain.web import http_server
 
 logger = logging.getLogger(__name__)
 
 _IDLE_CHECK_SECS: Final = 1.0
 _DRAIN_POLL_SECS: Final = 0.1
+_M_ARENA_MAX: Final = -8
 
 
 class MasterServer:
@@ -231,7 +236,7 @@ class MasterServer:
         )
 
     def _start(self, parts: contextlib.ExitStack) -> None:
-        allocation.share_arena()
+        _share_arena()
         parts.enter_context(home_lib.write_privately())
         self._home.create()
         lock = parts.enter_context(home_watch.hold_lock(self._home))
@@ -290,24 +295,15 @@ class MasterServer:
         feed = feed_lib.Feed(store, self._master.told_status)
         agents = launchers_lib.find_agents(launcher)
         app = self._build_app(launch_key, feed, agents)
-        allocation.spare_imported()
+        gc.freeze()  # Nobody waits for a search for garbage in what was imported.
         # Before the first answer: who waited with the former master's token finds the new one.
         forget = functools.partial(home_lib.remove_master, self._home, identity.pid)
         parts.callback(forget)
         master_file.write(self._home.path, self._file)
-        server = parts.enter_context(
+        parts.enter_context(
             http_server.serve(app, listener.socket, local_listener, tls=listener.tls)
         )
-        parts.enter_context(
-            home_watch.HomeWatch(
-                self._home,
-                lock,
-                store,
-                self._file,
-                listen_on=server.listen_on,
-                on_loss=self._note_loss,
-            )
-        )
+        parts.enter_context(home_watch.HomeWatch(self._home, lock, on_loss=self._note_loss))
         # It ends first, and with it the answers that go on for ever.
         parts.enter_context(feed)
         if agents is not None:
@@ -373,6 +369,17 @@ def find_slots(num_slots: int | None, threads_per_slot: int | None) -> list[slot
         threads_per_slot: CPU threads of each; an equal share if None.
     """
     return list(slots_lib.find_slots(num_slots, threads_per_slot))
+
+
+def _share_arena() -> None:
+    """Lets all threads take memory from one place, where the library (glibc) can.
+
+    Otherwise each of up to eight threads a core has a place of its own, and what one of them has
+    freed is not used by the others. Threads wait for the interpreter anyway.
+    """
+    if sys.platform == "linux":
+        with contextlib.suppress(AttributeError):  # Other libraries have no such setting.
+            ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
 
 
 def _read_secrets(home: home_lib.Home) -> tuple[int, launch_tokens.LaunchKey]:

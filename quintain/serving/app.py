@@ -21,7 +21,7 @@ from quintain.serving import (
     request_bodies,
     served_model,
 )
-from quintain.web import cut_requests, request_checks
+from quintain.web import request_checks, request_life
 
 _CLIENT_LEFT: Final = 499
 """Status, in the metrics only, of a request whose client did not wait for the answer."""
@@ -95,7 +95,7 @@ def build_app(
         room=request_checks.ParsingRoom(MAX_BODY_BYTES, patience_secs=timeout_secs),
     )
     app.add_middleware(request_checks.HostCheck, refuse=_refuse, hosts=hosts)
-    app.add_middleware(cut_requests.CutRequests, refuse=_refuse)
+    app.add_middleware(request_life.RequestLife, refuse=_refuse)
     app.add_middleware(metering.Meter, metrics=metrics)
     app.add_exception_handler(Exception, _explain_fault)
     app.add_exception_handler(errors.DataError, _explain_bad_instance)

@@ -11,13 +11,14 @@ from quintain import errors
 from quintain.kernels import modes
 from quintain.kernels import translation as kernel_translation
 from quintain.nlp.data import tokenizers
+from quintain.nlp.modeling import int8_weights
 from quintain.nlp.modeling.models import seq2seq_transformer
-from quintain.nlp.modeling.ops import candidate_loop, decoding, sampler
+from quintain.nlp.modeling.ops import candidate_loop, decoding, native_search, sampler
 from quintain.nlp.tasks import translation
 from quintain.serving import (
     exported_model,
     exporter,
-    searches,
+    search_pool,
     source_batches,
     text_tensors,
     trained_run,
@@ -71,7 +72,7 @@ class Translator:
         self._model = model
         self._tokenizer = tokenizer
         self._target_tokenizer = target_tokenizer or tokenizer
-        self._searches = searches.Searches(model, kernels)
+        self._searches = _Searches(model, kernels)
 
     @classmethod
     def from_model_dir(
@@ -396,3 +397,47 @@ class Translator:
             or [Translation("", float("-inf"))]
             for found in outputs
         ]
+
+
+class _Searches:
+    """The searches of a model, each kept for the next sentences with the same options."""
+
+    def __init__(self, model: Any, kernels: modes.KernelMode) -> None:
+        """Stores the parts.
+
+        Args:
+            model: A `Seq2SeqTransformer`, or an `ExportedTranslation`.
+            kernels: Whether native code may be used; where it can't be, it is not.
+        """
+        self._model = model
+        self._is_export = isinstance(model, exported_model.ExportedTranslation)
+        self._is_native = kernels is not modes.KernelMode.TENSORFLOW and not self._is_export
+        self._graphs: dict[tuple[decoding.DecodingOptions, bool], Any] = {}
+        self._pools: dict[decoding.DecodingOptions, search_pool.SearchPool | None] = {}
+        self._weights: int8_weights.Int8Model | None = None
+
+    def find_pool(self, options: decoding.DecodingOptions) -> search_pool.SearchPool | None:
+        """Returns the native searches of some options; None where there are none."""
+        if not self._is_native:
+            return None
+        if options not in self._pools:
+            reason = native_search.find_reason(self._model, options)
+            self._pools[options] = None if reason else search_pool.SearchPool(self._model, options)
+        return self._pools[options]
+
+    def get_graph(self, options: decoding.DecodingOptions, *, has_prefix: bool) -> Any:
+        """Returns the graph of some options; one for all shapes, so that none is traced anew."""
+        key = (options, has_prefix)
+        if key not in self._graphs:
+            ids = tf.TensorSpec([None, None], tf.int32)
+            weights: dict[str, Any] = {}
+            if options.precision == "int8" and not self._is_export:
+                self._weights = self._weights or int8_weights.Int8Model(self._model)
+                weights = {"weights": self._weights}
+
+            def search(seed: tf.Tensor, source: tf.Tensor, prefix: Any = None) -> Any:
+                return self._model.decode(source, options, prefix=prefix, seed=seed, **weights)
+
+            signature = [tf.TensorSpec([2], tf.int32), ids, *([ids] if has_prefix else [])]
+            self._graphs[key] = tf.function(search, input_signature=signature)
+        return self._graphs[key]

@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.checkpoints import checkpoint_fit, checkpoint_state, checkpoints
-from quintain.config import one_of
+from quintain.config import one_of, provenance
 from quintain.core import base_trainer, exp_factory, task_factory, trainer_factory
 from quintain.core.loop import trainer_setup
 from quintain.core.multitask import configs as multitask_configs
@@ -107,7 +107,7 @@ def build_params(
     base = _find_experiment(config, model_dir)
     _require_one_task(base)
     _refuse_optimizations(config)
-    params = _apply(base, _flatten(hparams))
+    params = _apply(base, provenance.flatten(hparams))
     params.validate()
     params.lock()
     return params
@@ -163,17 +163,6 @@ def _apply(base: cfg.ExperimentConfig, values: Mapping[str, Any]) -> cfg.Experim
         params.override(nested)
     params.trainer.follow_loop({name.removeprefix("trainer.") for name in values})
     return params
-
-
-def _flatten(hparams: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Returns nested hyperparameters by their dotted names."""
-    flat: dict[str, Any] = {}
-    for name, value in hparams.items():
-        if isinstance(value, Mapping):
-            flat |= _flatten(value, f"{prefix}{name}.")
-        else:
-            flat[f"{prefix}{name}"] = value
-    return flat
 
 
 def _examples(hyperparameter: hyperparameters.Hyperparameter) -> list[Any]:

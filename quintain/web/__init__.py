@@ -1,1 +1,1 @@
-"""HTTP middleware: limits, and checks of requests."""
+"""HTTP servers of apps: sockets, limits on connections, and checks of requests."""

@@ -1,263 +1,308 @@
-"""Limits on connections: how many there may be, and how long one may keep the server waiting.
+"""Limits on connections: how many there may be, and how long a client may keep one waiting.
 
-uvicorn serves whoever connects for as long as they like. Here a connection is given up when the
-head or the body of a request, or the reading of an answer, takes too long. And there is a limit of
-connections, for each client and in all, well below the number of files that the process may open:
-where it is reached, the one that was idle for longest makes room for the new one. Answers that
-take long, such as requests for work that wait, are not touched by any of this. Connections of
-clients that are trusted, such as the thousands of a cluster, are counted apart: they may have all
-files that are left.
+uvicorn closes a connection that is idle after a request, and no other one. Here a `Connection`
+stands between the transport and uvicorn's protocol: it ends where a head, a body, or the reading of
+an answer takes too long, and where there are as many connections as may be, an idle one makes room
+for the new one. TLS is agreed on behind it, so that a connection counts from its first byte.
 """
 
 import asyncio
+import contextlib
+import dataclasses
 import functools
 import logging
-import sys
-import types
+import resource
+import socket
+import ssl
 from typing import Any, Final, cast
 
 import h11
 import uvicorn
 from typing_extensions import override
-from uvicorn.protocols.http import flow_control, h11_impl
+from uvicorn.protocols.http import h11_impl
 
-from quintain.web import connection_limits, quiet_logs
+BACKLOG: Final = 512
+"""Connections that wait with the system, and that are taken at once, before any is counted."""
 
 KNOWN: Final = "is_known_client"
 """Name in the state of a request (`scope["state"]`) that is set once its sender is trusted."""
 
-_MAX_HEAD_BYTES: Final = 32 * 1024
-_BACKLOG: Final = 128
-"""Connections that are taken at once, before any of them is counted."""
+CONNECTION: Final = "connection"
+"""Name in the state of a request: its `Connection`."""
 
 _FAREWELL_SECS: Final = 1.0
-_TLS_HELLO: Final = b"\x16\x03"
+_MAX_CONNECTIONS: Final = 4096
+_MAX_FILES: Final = 65536
+_MAX_HEAD_BYTES: Final = 32 * 1024
+_KNOWN_SECS: Final = 600
+"""Idle seconds after which uvicorn closes a connection. Strangers' end earlier."""
 
-logger = logging.getLogger(__name__)
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """Limits on the connections of a server."""
+
+    total: int
+    """Most connections."""
+
+    head_secs: float = 10.0
+    """Seconds until the head of a request is complete: from the start of the connection, from the
+    end of a stranger's last request, or from the first byte that follows a trusted client's."""
+
+    body_secs: float = 60.0
+    """Seconds that the body of a request may take."""
+
+    stall_secs: float = 60.0
+    """Seconds after which a client that reads nothing of its answer is given up."""
 
 
-def build_config(app: Any, limits: connection_limits.Limits, **settings: Any) -> uvicorn.Config:
+def find_limits() -> Limits:
+    """Returns limits that leave half of the files to open for all else; raises the soft limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _MAX_FILES if hard == resource.RLIM_INFINITY else min(hard, _MAX_FILES)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    return Limits(min(_MAX_CONNECTIONS, max(most // 2, 8)))
+
+
+def build_config(
+    app: Any, room: "Room", *, tls: ssl.SSLContext | None = None, **settings: Any
+) -> uvicorn.Config:
     """Returns the settings of a server that keeps to limits.
 
     Args:
-        app: What answers.
-        limits: The limits.
+        app: The app, with `RequestLife` as a part of it.
+        room: Counts the connections, and has their limits.
+        tls: How to speak TLS on all sockets but Unix sockets; None for plain text.
         **settings: Further settings of uvicorn.
     """
-    quiet_logs.limit("uvicorn.error")
-    quiet_logs.leave_out("uvicorn.error", "Invalid HTTP request received.")
-    quiet_logs.limit(__name__)
-    quiet_logs.limit("asyncio")
-    protocol = functools.partial(HttpProtocol, ledger=connection_limits.Ledger(limits))
     return uvicorn.Config(
         app,
-        http=cast(Any, protocol),
+        http=cast(Any, functools.partial(Connection, room, tls)),
         ws="none",
         log_config=None,
+        # Its warnings are about requests, with which strangers could fill the log.
+        log_level=logging.ERROR,
         access_log=False,
-        backlog=_BACKLOG,
+        # Who connects is who connects, whatever they say.
+        proxy_headers=False,
+        backlog=BACKLOG,
         h11_max_incomplete_event_size=_MAX_HEAD_BYTES,
+        timeout_keep_alive=_KNOWN_SECS,
         **settings,
     )
 
 
-def find_ledger(config: uvicorn.Config) -> connection_limits.Ledger:
-    """Returns what counts the connections of a server with such settings (`build_config`)."""
-    ledger: connection_limits.Ledger = cast(Any, config.http).keywords["ledger"]
-    return ledger
+def build_tls(certificate: str, key: str) -> ssl.SSLContext:
+    """Returns how a server speaks TLS: version 1.2 or later.
+
+    Args:
+        certificate: File with its certificate, and those of the authorities below the known ones.
+        key: File with the private key.
+
+    Raises:
+        OSError: If they can't be read, or do not fit each other.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    # A client could keep the server busy by it.
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    context.set_alpn_protocols(["http/1.1"])
+    # A key with a password would ask for it at the terminal.
+    context.load_cert_chain(certificate, key, password=b"")
+    return context
 
 
-class HttpProtocol(h11_impl.H11Protocol):
-    """A connection that is counted, and watched.
+class Room:
+    """The connections of a server, in the order in which they came."""
 
-    One that rests keeps nothing of its last request: thousands do while trials train.
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self._connections: dict[Connection, None] = {}
+
+    def admit(self, connection: "Connection") -> bool:
+        """Counts a connection; returns False if there are as many as may be, and none is idle."""
+        if len(self._connections) >= self.limits.total and not self._evict():
+            return False
+        self._connections[connection] = None
+        return True
+
+    def leave(self, connection: "Connection") -> None:
+        """Forgets a connection, if it was counted."""
+        self._connections.pop(connection, None)
+
+    def hurry(self) -> None:
+        """Gives clients little time to read on, as the server ends; any thread may call this."""
+        self.limits = dataclasses.replace(self.limits, stall_secs=_FAREWELL_SECS)
+        for each in list(self._connections):
+            each.hurry()
+
+    def _evict(self) -> bool:
+        """Ends the oldest idle connection, a stranger's before others; False if there is none."""
+        idle = (each for each in self._connections if each.is_idle)
+        strangers = (each for each in self._connections if not each.is_known and each.is_idle)
+        chosen = next(strangers, None) or next(idle, None)
+        if chosen is None:
+            return False
+        self.leave(chosen)
+        chosen.abort()
+        return True
+
+
+class Connection(asyncio.Protocol):
+    """A connection that is counted, and ends if its client takes too long.
+
+    Args:
+        room: Counts it.
+        tls: How to speak TLS, unless it is one of a Unix socket; None for plain text.
+        app_state: State that requests begin with.
+        **settings: Further settings of uvicorn's protocol.
     """
 
-    # With these among its other attributes, each would have a table of them of its own.
-    __slots__ = (
-        *("ledger", "_early", "_is_lost", "_num_resumes", "_awaited", "_since_secs", "_written"),
-        *("_written_at_secs", "_num_ended", "_rests_since_secs", "_was_known", "_speaks_tls"),
-    )
-
-    def __init__(self, *args: Any, ledger: connection_limits.Ledger, **settings: Any) -> None:
-        super().__init__(*args, **settings)
-        self.ledger = ledger
-        self._early: tuple[bytes, ...] = ()
-        self._is_lost = self._speaks_tls = False
-        self._num_resumes = 0
-        self._awaited: Any = None
-        self._since_secs = 0.0
-        self._written: Any = None
-        self._written_at_secs = 0.0
-        self._num_ended = 0
-        self._rests_since_secs: float | None = None
-        self._was_known = False
+    def __init__(
+        self, room: Room, tls: ssl.SSLContext | None, *, app_state: dict[str, Any], **settings: Any
+    ) -> None:
+        self._http = h11_impl.H11Protocol(app_state={**app_state, CONNECTION: self}, **settings)
+        self._loop = asyncio.get_running_loop()
+        self._room = room
+        self._tls = tls
+        self._transport: asyncio.Transport
+        self._early: list[bytes] | None = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._num_requests = 0
+        self._owes_body = self._is_blocked = self._is_local = False
+        self.is_known = False
 
     @override
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self.flow = _FlowControl(transport)
-        self._since_secs = self.loop.time()
-        if not self.ledger.admit(self, connection_limits.find_client(transport)):
+        self._transport = transport
+        if not self._room.admit(self):
             transport.abort()
+            return
+        # Only the user's own programs reach a Unix socket.
+        self._is_local = transport.get_extra_info("socket").family == socket.AF_UNIX
+        self.is_known = self._is_local
+        self._watch(self._room.limits.head_secs)
+        if self._tls is None or self._is_local:
+            self._begin(transport)
+        else:
+            transport.pause_reading()  # What comes is for TLS.
+            self._securing = self._loop.create_task(self._secure(self._tls))
 
-    def begin(self, transport: asyncio.Transport) -> None:
-        """Does what `connection_made` does, where data may have come, or the end, before it."""
-        if not self._is_lost:
-            self.connection_made(transport)
-            for piece in self._early:
-                self.data_received(piece)
-        self._early = ()
+    async def _secure(self, tls: ssl.SSLContext) -> None:
+        plain, secs = self._transport, self._room.limits.head_secs
+        try:
+            with contextlib.suppress(OSError):  # Who speaks something else is told nothing.
+                secured = await self._loop.start_tls(
+                    plain,
+                    self,
+                    tls,
+                    server_side=True,
+                    ssl_handshake_timeout=secs,
+                    ssl_shutdown_timeout=secs,
+                )
+                if secured is not None and not plain.is_closing():
+                    self._begin(secured)
+        finally:
+            if self._early is not None:
+                self.connection_lost(None)
+
+    def _begin(self, transport: asyncio.Transport) -> None:
+        early, self._early, self._transport = self._early or [], None, transport
+        self._http.connection_made(transport)
+        for piece in early:
+            self.data_received(piece)
 
     @override
     def data_received(self, data: bytes) -> None:
-        if self.transport is None:
-            self._early += (data,)
-        else:
-            is_first = self.cycle is None and not self.conn.trailing_data[0]
-            self._speaks_tls |= is_first and data.startswith(_TLS_HELLO)
-            super().data_received(data)
+        if self._early is not None:
+            self._early.append(data)
+            return
+        if not self._num_requests and self._timer is None:
+            self._watch(self._room.limits.head_secs)
+        try:
+            self._http.data_received(data)
+        except h11.LocalProtocolError:
+            # uvicorn answers bad bytes of a body also where the answer has begun.
+            self._transport.abort()
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
-        self._is_lost = True
-        self.ledger.leave(self)
-        if self.transport is not None:
-            super().connection_lost(exc)
-
-    @override
-    def resume_writing(self) -> None:
-        self._num_resumes += 1
-        super().resume_writing()
-
-    @override
-    def shutdown(self) -> None:
-        super().shutdown()
-        # Who does not read keeps an answer that goes on for ever from its end.
-        self.loop.call_later(_FAREWELL_SECS, self._give_up_if_stuck)
-
-    @override
-    def send_400_response(self, msg: str) -> None:
-        """Answers what is no request, or no body of the one that is worked on: once."""
-        peer = describe_peer(self.transport)
-        if self._speaks_tls:
-            logger.warning("%s speaks TLS, and here is plain text: ask by http://.", peer)
-        else:
-            # What was sent, which may be secret, follows after a colon.
-            fault = str(sys.exception()).partition(":")[0]
-            logger.warning("%s has sent what is no HTTP request (%s).", peer, fault)
-        if self.cycle is not None and not self.cycle.response_complete:
-            # Nobody listens to another answer.
-            self.cycle.disconnected = True
-            self.cycle.message_event.set()
-        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            super().send_400_response(msg)
-        else:
-            self.transport.close()
-
-    def _give_up_if_stuck(self) -> None:
-        if self.transport.get_write_buffer_size():
-            self.transport.abort()
-
-    @override
-    def on_response_complete(self) -> None:
-        self.server_state.total_requests += 1
-        if self.transport.is_closing():
-            return
-        self._num_ended += 1
-        self._was_known = self.is_known
-        if self._was_known:
-            self.ledger.trust(self)
-        if self.conn.their_state is not h11.SEND_BODY:
-            self.scope = self.headers = cast(Any, None)
-            self.cycle = cast(Any, _ENDED)
-        self._rests_since_secs = self.loop.time()
-        self.flow.resume_reading()
-        if self.conn.our_state is h11.DONE and self.conn.their_state is h11.DONE:
-            self.conn.start_next_cycle()
-            self.handle_events()
-
-    @override
-    def _unset_keepalive_if_required(self) -> None:
-        self._rests_since_secs = None
-
-    @property
-    def is_idle(self) -> bool:
-        """True if nobody waits for an answer here."""
-        is_asked = self.cycle is not None and not self.cycle.response_complete
-        return not is_asked or self.conn.their_state is h11.SEND_BODY
-
-    @property
-    def is_known(self) -> bool:
-        """True if its last request was of somebody who is trusted."""
-        if self.scope is None:
-            return self._was_known
-        return bool(self.scope["state"].get(KNOWN, False))
-
-    def give_up_if_slow(self, now_secs: float) -> None:
-        """Ends the connection if its client takes too long."""
-        limits = self.ledger.limits
-        if self._rests_since_secs is not None:
-            kept_secs = self.ledger.known_secs if self._was_known else limits.stranger_secs
-            if now_secs - self._rests_since_secs > kept_secs:
-                self.timeout_keep_alive_handler()
-                return
-        awaited = (self.conn.their_state, self._num_ended) if self._owes_request() else None
-        if awaited != self._awaited:
-            self._awaited, self._since_secs = awaited, now_secs
-        is_body = self.conn.their_state is h11.SEND_BODY
-        allowed_secs = limits.body_secs if is_body else limits.head_secs
-        is_slow = awaited is not None and now_secs - self._since_secs > allowed_secs
-        num_waiting = self.transport.get_write_buffer_size()
-        written = (num_waiting, self._num_resumes) if num_waiting else None
-        if written != self._written:
-            self._written, self._written_at_secs = written, now_secs
-        is_stalled = written is not None and now_secs - self._written_at_secs > limits.stall_secs
-        if is_slow or is_stalled:
-            self.transport.abort()
-
-    def _owes_request(self) -> bool:
-        """True if a request was begun, or is the first one, and is not complete."""
-        if self.conn.their_state is h11.SEND_BODY:
-            return True
-        is_first = self.cycle is None
-        return self.conn.their_state is h11.IDLE and (is_first or bool(self.conn.trailing_data[0]))
-
-
-class _FlowControl(flow_control.FlowControl):
-    """One that has something to wait by only once there is something to wait for."""
-
-    __slots__ = ("_is_writable", "_transport", "read_paused", "write_paused")
-
-    def __init__(self, transport: asyncio.Transport) -> None:
-        self._transport = transport
-        self.read_paused = self.write_paused = False
-        self._is_writable: asyncio.Event | None = None
-
-    @override
-    async def drain(self) -> None:
-        if self._is_writable is not None:
-            await self._is_writable.wait()
+        self._watch(None)
+        self._room.leave(self)
+        if self._early is None:
+            self._http.connection_lost(exc)
 
     @override
     def pause_writing(self) -> None:
-        if not self.write_paused:
-            self.write_paused, self._is_writable = True, asyncio.Event()
+        self._is_blocked = True
+        self._watch_state()
+        self._http.pause_writing()
 
     @override
     def resume_writing(self) -> None:
-        if self._is_writable is not None:
-            self._is_writable.set()
-        self.write_paused, self._is_writable = False, None
+        self._is_blocked = False
+        self._watch_state()
+        self._http.resume_writing()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no answer is worked on: the client has to go on."""
+        return not self._num_requests or self._owes_body or self._is_blocked
 
-_ENDED: Final = types.SimpleNamespace(response_complete=True, message_event=asyncio.Event())
-"""The request and answer of connections that rest."""
+    @property
+    def is_closing(self) -> bool:
+        """Whether nothing more can be sent."""
+        return self._transport.is_closing()
 
+    def abort(self) -> None:
+        """Ends the connection at once."""
+        self._transport.abort()
 
-def describe_peer(transport: asyncio.Transport) -> str:
-    """Returns the address and the port that a connection comes from, or its user."""
-    peer = transport.get_extra_info("peername")
-    if isinstance(peer, tuple):
-        return f"{peer[0]}:{peer[1]}"
-    return connection_limits.find_client(transport)
+    def hurry(self) -> None:
+        """Looks at the limits anew; any thread may call this."""
+        with contextlib.suppress(RuntimeError):  # The loop has ended already.
+            self._loop.call_soon_threadsafe(self._watch_state)
+
+    def begin_request(self, *, has_body: bool) -> None:
+        """Notes that a request is worked on."""
+        self._num_requests += 1
+        self._owes_body = has_body
+        self._watch_state()
+
+    def end_body(self) -> None:
+        """Notes that the body of the request is complete."""
+        self._owes_body = False
+        self._watch_state()
+
+    def end_request(self, *, is_known: bool) -> None:
+        """Notes that a request was answered, of somebody who is trusted or not."""
+        self._num_requests -= 1
+        self._owes_body = False
+        self.is_known = is_known or self._is_local
+        self._watch_state()
+
+    def _watch_state(self) -> None:
+        """Gives the client the time that it has for what it is to do now."""
+        limits = self._room.limits
+        if self._is_blocked:
+            self._watch(limits.stall_secs)
+        elif self._owes_body:
+            self._watch(limits.body_secs)
+        else:
+            self._watch(None if self._num_requests or self.is_known else limits.head_secs)
+
+    def _watch(self, secs: float | None, num_unread: int = 0) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None
+        if secs is not None:
+            self._timer = self._loop.call_later(secs, self._look, secs, num_unread)
+
+    def _look(self, secs: float, num_unread: int) -> None:
+        """Ends the connection when its time is over, unless the client still reads an answer."""
+        left = self._transport.get_write_buffer_size()
+        if left and left != num_unread:
+            self._watch(secs, left)
+        else:
+            self._transport.abort()

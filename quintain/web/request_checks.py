@@ -9,10 +9,11 @@ such as curl give no origin, and are not refused for that.
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Collection, MutableMapping
+from collections.abc import Callable, Collection
 from typing import Any, Final
 
 import anyio
+from starlette import types as asgi
 
 from quintain import errors
 from quintain.web import json_bodies
@@ -41,12 +42,7 @@ _MOST_FIELDS: Final = 100
 
 _BUSY: Final = (503, "Too many large requests are worked on. Try again later.")
 
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
-Refuse = Callable[[int, str], App]
+Refuse = Callable[[int, str], asgi.ASGIApp]
 """Builds the answer with a status and a message."""
 
 
@@ -74,7 +70,7 @@ def parse_host(text: str) -> str:
 class HostCheck:
     """Stands before an app: checks what requests take for the name of the server, and addresses."""
 
-    def __init__(self, app: App, *, refuse: Refuse, hosts: Collection[str] = ()) -> None:
+    def __init__(self, app: asgi.ASGIApp, *, refuse: Refuse, hosts: Collection[str] = ()) -> None:
         """Stores its settings.
 
         Args:
@@ -86,14 +82,14 @@ class HostCheck:
         self._refuse = refuse
         self._hosts = frozenset(hosts)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
         """Handles a request as ASGI has it."""
         problem = self._find_problem(scope) if scope["type"] == "http" else None
         app = self._app if problem is None else self._refuse(*problem)
         has_two_ends = scope["type"] == "http" and _has_two_ends(scope)
         await app(scope, receive, _closing(send) if has_two_ends else send)
 
-    def _find_problem(self, scope: Scope) -> tuple[int, str] | None:
+    def _find_problem(self, scope: asgi.Scope) -> tuple[int, str] | None:
         if "\0" in scope["path"] or b"%00" in scope["query_string"]:
             return 400, "The address holds a NUL."
         if len(scope["path"]) + len(scope["query_string"]) > _MAX_ADDRESS_BYTES:
@@ -162,12 +158,12 @@ class ParsingRoom:
         self._has_left.set()
 
 
-def take_json(scope: Scope) -> Any:
+def take_json(scope: asgi.Scope) -> Any:
     """Returns what the body of a request says that is in a `ParsingRoom`; None without a body."""
     return scope.pop(_VALUE, None)
 
 
-def leave_room(scope: Scope) -> None:
+def leave_room(scope: asgi.Scope) -> None:
     """Lets another body in, because nothing is left of the value of this one."""
     leave: Callable[[], None] | None = scope.get(_LEAVE)
     if leave is not None:
@@ -179,13 +175,13 @@ class BodyCheck:
 
     def __init__(
         self,
-        app: App,
+        app: asgi.ASGIApp,
         *,
         refuse: Refuse,
-        find_max_bytes: Callable[[Scope], int],
+        find_max_bytes: Callable[[asgi.Scope], int],
         max_held_bytes: int,
         types: Collection[str] = (JSON,),
-        is_stream: Callable[[Scope], bool] = lambda _: False,
+        is_stream: Callable[[asgi.Scope], bool] = lambda _: False,
         room: ParsingRoom | None = None,
     ) -> None:
         """Stores its settings.
@@ -209,9 +205,9 @@ class BodyCheck:
         self._is_stream = is_stream
         self._room = room
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
         """Handles a request as ASGI has it."""
-        if scope["type"] != "http" or not _has_body(scope) or self._is_stream(scope):
+        if scope["type"] != "http" or not has_body(scope) or self._is_stream(scope):
             await self._app(scope, receive, send)
             return
         body = bytearray()
@@ -230,7 +226,12 @@ class BodyCheck:
             self._num_held_bytes -= len(body)
 
     async def _pass_through(
-        self, room: ParsingRoom, scope: Scope, body: bytearray, receive: Receive, send: Send
+        self,
+        room: ParsingRoom,
+        scope: asgi.Scope,
+        body: bytearray,
+        receive: asgi.Receive,
+        send: asgi.Send,
     ) -> tuple[int, str] | None:
         """Parses a body and has it answered; returns what is wrong with it."""
         num_bytes = len(body)
@@ -242,7 +243,7 @@ class BodyCheck:
             room.leave(num_bytes)
             num_bytes = 0
 
-        async def send_outside(message: Message) -> None:
+        async def send_outside(message: asgi.Message) -> None:
             leave()  # However slowly the client reads its answer.
             await send(message)
 
@@ -256,7 +257,7 @@ class BodyCheck:
         finally:
             leave()
 
-    def _check_head(self, scope: Scope) -> tuple[int, str] | None:
+    def _check_head(self, scope: asgi.Scope) -> tuple[int, str] | None:
         given = ", ".join(_read(scope, b"content-type"))
         if given.partition(";")[0].strip().lower() not in self._types:
             return 415, f"Content-Type: got {given[:200]!r}, expected {JSON!r}."
@@ -267,7 +268,7 @@ class BodyCheck:
         return None
 
     async def _read_body(
-        self, scope: Scope, receive: Receive, body: bytearray
+        self, scope: asgi.Scope, receive: asgi.Receive, body: bytearray
     ) -> tuple[int, str] | None:
         is_complete = False
         while not is_complete:
@@ -284,18 +285,18 @@ class BodyCheck:
             is_complete = not message.get("more_body", False)
         return None
 
-    def _say_too_large(self, scope: Scope) -> tuple[int, str]:
+    def _say_too_large(self, scope: asgi.Scope) -> tuple[int, str]:
         return 413, f"the request is larger than {self._find_max_bytes(scope):,} bytes."
 
 
 class _Replay:
     """Gives an app a body that was read before it."""
 
-    def __init__(self, body: bytes, receive: Receive) -> None:
+    def __init__(self, body: bytes, receive: asgi.Receive) -> None:
         self._body: bytes | None = body
         self._receive = receive
 
-    async def __call__(self) -> Message:
+    async def __call__(self) -> asgi.Message:
         body, self._body = self._body, None
         if body is None:
             return await self._receive()
@@ -322,7 +323,7 @@ def _read_json(body: bytes | bytearray) -> Any:
     return value
 
 
-def _has_two_ends(scope: Scope) -> bool:
+def _has_two_ends(scope: asgi.Scope) -> bool:
     """Returns whether a proxy may take something else for the end of a request than this server.
 
     What comes next on the connection may be one for it, and the rest of this one for the proxy.
@@ -330,10 +331,10 @@ def _has_two_ends(scope: Scope) -> bool:
     return bool(_read(scope, b"transfer-encoding") and _read(scope, b"content-length"))
 
 
-def _closing(send: Send) -> Send:
+def _closing(send: asgi.Send) -> asgi.Send:
     """Returns what sends an answer and closes the connection: nothing more is read from it."""
 
-    async def send_last(message: Message) -> None:
+    async def send_last(message: asgi.Message) -> None:
         if message["type"] == "http.response.start":
             message = {**message, "headers": [*message["headers"], (b"connection", b"close")]}
         await send(message)
@@ -341,15 +342,16 @@ def _closing(send: Send) -> Send:
     return send_last
 
 
-def _has_body(scope: Scope) -> bool:
+def has_body(scope: asgi.Scope) -> bool:
+    """Returns whether a request announces a body."""
     length = "".join(_read(scope, b"content-length"))
     return length not in ("", "0") or bool(_read(scope, b"transfer-encoding"))
 
 
-def _read(scope: Scope, name: bytes) -> list[str]:
+def _read(scope: asgi.Scope, name: bytes) -> list[str]:
     return [value.decode("latin-1") for given, value in scope["headers"] if given == name]
 
 
-def _say_json(scope: Scope) -> Scope:
+def _say_json(scope: asgi.Scope) -> asgi.Scope:
     headers = [pair for pair in scope["headers"] if pair[0] != b"content-type"]
     return {**scope, "headers": [*headers, (b"content-type", JSON.encode())]}

@@ -55,13 +55,10 @@ def test_the_arguments_of_a_browser_tell_others_nothing(tmp_path, monkeypatch):
     opened = []
     monkeypatch.setattr(webbrowser, "open", lambda url: opened.append(url) or True)
 
-    assert page_links.open_in_browser(home, master_status.PageLink(LINK, is_for_one_user=False))
+    assert page_links.open_in_browser(home, master_status.PageLink(LINK))
     assert opened == [home.opening_file.as_uri()]
     assert f'url={LINK}"' in home.opening_file.read_text()
     assert stat.S_IMODE(home.opening_file.stat().st_mode) == 0o600
-
-    assert page_links.open_in_browser(home, master_status.PageLink(LINK, is_for_one_user=True))
-    assert opened[1:] == [LINK]
 
 
 def test_who_sits_elsewhere_is_told_how_to_come_here(monkeypatch):

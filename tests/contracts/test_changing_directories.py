@@ -20,7 +20,7 @@ _MAY_LIST = {
     "master/processes/fork_server.py": "lists what it has itself",
     "master/transfer/model_files.py": "copies the user's code, and passes over what is gone",
     "master/processes/process_usage.py": "passes over processes that have ended",
-    "server/page_files.py": "reads the page's own files",
+    "server/routes/page.py": "reads the page's own files",
     "server/runs/run_index.py": "passes over directories that can't be listed",
     "server/runs/run_reader.py": "passes over directories that can't be listed",
     "server/runs/run_samples.py": "passes over directories that can't be listed",

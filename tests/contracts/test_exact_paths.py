@@ -15,7 +15,7 @@ _MAY_GLOB = {
     "cli/experiment/file.py": "names the templates below a directory taken as it is",
     "files/file_io.py": "the door of what expands the user's own patterns",
     "files/file_systems.py": "expands the user's own patterns, to be read",
-    "server/page_files.py": "reads the page's own files",
+    "server/routes/page.py": "reads the page's own files",
     "cli/platform/checkpoint.py": "lists the models in a checkpoint below a directory",
     "cli/training/export.py": "adds up the sizes of files below a directory taken as it is",
     "server/checkpoint_files.py": "lists the files of a checkpoint below a directory as it is",

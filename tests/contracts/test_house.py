@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 ROOT = pathlib.Path(__file__).parents[2]
 PACKAGE = ROOT / "quintain"
 
-MAX_LINES = 133_767  # What is there; it may only fall. The goal is 112,000.
+MAX_LINES = 131_227  # What is there; it may only fall. The goal is 112,000.
 MAX_GARDEN_LINES = 10_000
 MAX_FILES_OF_A_FOLDER = 20
 MAX_TOP_LEVEL_MODULES = 6
@@ -31,19 +31,11 @@ GARDEN = "the signature of the Model Garden"
 GROUND = {"files", "process", "reference", "terminal", "testing"}
 
 LARGE_FOLDERS = {
-    "nlp/modeling/layers": 23,
-    "server": 23,
-    "serving": 23,
+    "serving": 21,
 }
 """Folders with more than 20 files, and their number."""
 
 SMALL_FILES = {
-    "client/answers.py": "to be merged",
-    "client/http/keep_alive.py": "to be merged",
-    "client/notebook/html_tables.py": "to be merged",
-    "client/page_calls.py": "to be merged",
-    "client/query_fields.py": "to be merged",
-    "core/reports/image_summaries.py": "to be merged",
     "core/trained_weights.py": "to be merged",
     "garden/nlp/serving/export_savedmodel_util.py": "a path of the Model Garden",
     "input/dataset_fn.py": "a path of the Model Garden",
@@ -57,31 +49,25 @@ SMALL_FILES = {
     "nlp/experiments/progressive_translation.py": "the name of an experiment",
     "nlp/experiments/sentence_prediction.py": "the name of an experiment",
     "nlp/metrics/perplexity.py": "to be merged",
-    "nlp/modeling/layers/rms_norm.py": "to be merged",
     "orbit/actions/conditional_action.py": "a path of Orbit",
     "orbit/actions/save_checkpoint_if_preempted.py": "a path of Orbit",
-    "process/onednn.py": "to be merged",
     "server/alert_request.py": "to be merged",
-    "server/allocation.py": "to be merged",
     "server/experiment_changes.py": "to be merged",
     "server/feed/following.py": "to be merged",
     "server/master_store.py": "to be merged",
     "server/routes/nodes.py": "a path of the API",
     "server/routes/sign_in.py": "a path of the API",
     "server/routes/timeline.py": "a path of the API",
-    "server/routes/uploads.py": "a path of the API",
     "server/search_check.py": "to be merged",
-    "serving/searches.py": "to be merged",
+    "serving/exported_model.py": "to be merged",
     "serving/task_data.py": "to be merged",
     "trials/estimator.py": "a path of PEDL",
-    "web/answer_headers.py": "to be merged",
 }
 """Files under 60 lines with one importer, and why they stay."""
 
 SAME_NAMES = {
     "training": {
         "adam.py",
-        "attention.py",
         "base_trainer.py",
         "configs.py",
         "dropout.py",
@@ -91,11 +77,9 @@ SAME_NAMES = {
     },
     "platform": {
         "agent.py",
-        "answers.py",
         "checkpoint.py",
         "columns.py",
         "commands.py",
-        "fetched_files.py",
         "following.py",
         "importance.py",
         "master.py",
@@ -111,7 +95,6 @@ SAME_NAMES = {
         "tensorboard.py",
         "trial.py",
         "trials.py",
-        "uploads.py",
     },
 }
 """Basenames that several files of a half have."""
@@ -122,8 +105,6 @@ PRIVATE_CLASSES = {
     "core/loop/dataset_distribution.py: eager._rng",
     "core/steps/former_steps.py: model._compiled_metrics_update_state",
     "distribute/distribution.py: extended._communication_options",
-    "orbit/background_checkpointer.py: checkpoint._async_checkpointer_impl",
-    "orbit/background_checkpointer.py: self._checkpoint._checkpoint_options",
     "orbit/cluster.py: extended._quintain_collectives",
     "trials/graphs/estimator_trial.py: rebuilt._call_input_fn",
     "trials/graphs/estimator_trial.py: rebuilt._call_model_fn",
@@ -140,19 +121,12 @@ MANY_ARGUMENTS = {
     "core/base_trainer.py: Trainer.__init__": "the seeds' signature",
     "core/multitask/evaluator.py: MultiTaskEvaluator.__init__": GARDEN,
     "input/input_reader.py: InputReader.__init__": GARDEN,
-    "nlp/modeling/layers/multi_channel_attention.py: VotingAttention.__init__": GARDEN,
     "nlp/modeling/layers/projection.py: Projection.__init__": GARDEN,
-    "nlp/modeling/layers/transformer.py: Transformer.__init__": GARDEN,
-    "nlp/modeling/layers/transformer_decoder_block.py: TransformerDecoderBlock.__init__": GARDEN,
-    "nlp/modeling/layers/transformer_encoder_block.py: TransformerEncoderBlock.__init__": GARDEN,
     "nlp/modeling/models/seq2seq_transformer.py: Seq2SeqTransformer.__init__": GARDEN,
     "nlp/modeling/models/transformer_stacks.py: TransformerDecoder.__init__": GARDEN,
     "nlp/modeling/models/transformer_stacks.py: TransformerDecoder.call": GARDEN,
     "nlp/modeling/models/transformer_stacks.py: TransformerEncoder.__init__": GARDEN,
     "nlp/modeling/networks/text_encoder.py: TextEncoder.__init__": GARDEN,
-    "nlp/modeling/ops/beam_search.py: SequenceBeamSearch.__init__": GARDEN,
-    "nlp/modeling/ops/beam_search.py: sequence_beam_search": GARDEN,
-    "nlp/modeling/ops/sampling_module.py: SamplingModule.__init__": GARDEN,
     "orbit/controller.py: Controller.__init__": "the seeds' signature",
     "run/fitting/fit.py: fit": "the signature of Keras",
     "run/multitask_runner.py: MultiEvalRunner.__init__": "what the garden hands on",

@@ -14,7 +14,7 @@ import pytest
 import urllib3
 
 from quintain.client.home import home as home_lib
-from quintain.server import page_files
+from quintain.server.routes import page as page_routes
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 
@@ -137,7 +137,7 @@ def test_the_wheel_has_the_page(tmp_path):
     with zipfile.ZipFile(wheel) as content:
         names = {name for name in content.namelist() if name.startswith("quintain/server/page/")}
         sizes = {name: content.getinfo(name).file_size for name in names}
-    files = [path for path in page_files.DIRECTORY.rglob("*") if path.is_file()]
+    files = [path for path in page_routes.DIRECTORY.rglob("*") if path.is_file()]
     expected = {path.relative_to(ROOT).as_posix(): path.stat().st_size for path in files}
     assert sizes == expected
     assert "quintain/server/page/sign_in.html" in sizes

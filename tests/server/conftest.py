@@ -22,8 +22,8 @@ from quintain.records.views import master_status
 from quintain.server import app as app_lib
 from quintain.server import direct_calls
 from quintain.server.feed import feed as feed_lib
-from quintain.server.http import http_server
 from quintain.store import store as store_lib
+from quintain.web import http_server
 
 TOKEN = "the-token"
 KEY = launch_tokens.LaunchKey(bytes(32))

@@ -276,3 +276,10 @@ def test_a_disk_that_is_full_or_lost_is_no_fault_of_the_master(
 def test_a_full_database_has_its_own_status():
     assert responses.find_status(errors.StoreFullError("")) == 507
     assert responses.find_status(errors.StoreAwayError("")) == 503
+
+
+def test_a_request_passes_five_steps_before_its_route(app):
+    found = [each.cls for each in app.user_middleware]
+    assert [each.__name__ for each in found if each.__module__.startswith("quintain.")] == [
+        "AnswerHeaders", "RequestLife", "HostCheck", "TokenCheck", "BodyCheck",
+    ]  # fmt: skip

@@ -21,8 +21,8 @@ from quintain.records import process_identity
 from quintain.records.rows import experiment, states
 from quintain.records.views import master_status
 from quintain.server import daemon
-from quintain.server.http import http_server
 from quintain.store import store as store_lib
+from quintain.web import http_server
 
 
 class FakeLauncher:

@@ -11,7 +11,7 @@ from quintain import errors
 from quintain.records.rows import experiment, log, metric, states, trial
 from quintain.server import app as app_lib
 from quintain.server.feed import feed as feed_lib
-from quintain.server.http import http_server
+from quintain.web import http_server
 
 HOME = "0123456789abcdef"
 VALIDATION = metric.MetricGroup.VALIDATION

@@ -1,17 +1,23 @@
 """What no client would send, byte by byte."""
 
 import contextlib
+import itertools
 import logging
 import random
 import re
 import socket
 import ssl
+import urllib.parse
 
 import pytest
 
-from quintain.server.http import certificates, http_server
+from quintain.master.processes import launch_tokens
+from quintain.server.http import certificates
+from quintain.web import http_server
 from tests.programs import hostile_requests
 
+KEY = launch_tokens.LaunchKey(bytes(32))
+RUNS = "/api/v1/trials/7/runs"
 HEAD = "{line} HTTP/1.1\r\nHost: {host}\r\n"
 TOKEN = "Authorization: Bearer the-token\r\n"
 READ, PAUSE = "GET /api/v1/master", "POST /api/v1/experiments/1/pause"
@@ -135,3 +141,28 @@ def test_requests_of_which_bytes_are_others_are_no_fault_of_the_master(tell, cap
         assert all(status < 500 for status in statuses), spoiled
     assert [one for one in caplog.records if one.levelno >= logging.ERROR] == []
     assert tell(head + body.decode()) == [200]
+
+
+def test_who_sends_slowly_or_has_no_token_or_does_not_read_keeps_nobody_out(url, http):
+    host = urllib.parse.urlsplit(url).netloc
+    name, _, port = host.partition(":")
+    token = KEY.build_token(7, "slow")
+
+    def begin_slowly(line, given):
+        return (
+            f"{line} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {given}\r\n"
+            "Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"
+        ).encode()
+
+    lines = [f"POST {RUNS}/slow/results", f"POST {RUNS}", f"PUT {RUNS}/slow/wait"]
+    with contextlib.ExitStack() as connected:
+        for line, given in itertools.product(lines * 25, ("wrong", token)):
+            one = connected.enter_context(socket.create_connection((name, int(port)), timeout=20))
+            one.sendall(begin_slowly(line, given))
+        good = f"Bearer {KEY.build_token(8, 'good')}"
+        path = "/api/v1/trials/8/runs/good/wait"
+        answers = [
+            http("PUT", path, authorization=good, body={"waits_for": ""}).status for _ in range(3)
+        ]
+
+    assert answers == [200] * 3

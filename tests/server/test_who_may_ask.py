@@ -14,11 +14,12 @@ from quintain.client.home import token_files
 from quintain.master.processes import launch_tokens
 from quintain.records.views import master_status
 from quintain.server import app as app_lib
-from quintain.server import page_files
-from quintain.server.http import certificates, http_server
+from quintain.server.http import certificates
+from quintain.server.routes import page as page_routes
 from quintain.server.security import path_rules
 from quintain.server.security import sessions as sessions_lib
 from quintain.server.security import sign_in as sign_in_lib
+from quintain.web import http_server
 
 TOKEN = "the-token"
 KEY = launch_tokens.LaunchKey(bytes(32))
@@ -94,7 +95,7 @@ def test_an_address_that_several_lines_fit_is_for_those_whom_all_of_them_name():
 
 
 def test_the_page_asks_for_what_it_may_and_for_all_of_it():
-    text = "\n".join(path.read_text() for path in sorted(page_files.DIRECTORY.glob("*.js")))
+    text = "\n".join(path.read_text() for path in sorted(page_routes.DIRECTORY.rglob("*.js")))
     text = re.sub(r"\$\{name\.split[^}]*\}", "${name}", text)
     asked = {
         re.sub(r"\$\{[^}]*\}", "{}", found)

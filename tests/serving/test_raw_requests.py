@@ -9,8 +9,8 @@ import socket
 
 import pytest
 
-from quintain.server.http import http_server
 from quintain.serving import app, served_model
+from quintain.web import http_server
 from tests.programs import hostile_requests
 
 BODY = json.dumps({"texts": ["a b"]}).encode()

@@ -31,13 +31,13 @@ from quintain.records.rows import workload
 from quintain.records.views import file_listing, master_status
 from quintain.server import app as app_lib
 from quintain.server import direct_calls
-from quintain.server.http import http_server
 from quintain.server.security import sessions as sessions_lib
 from quintain.server.security import sign_in as sign_in_lib
 from quintain.storage import retries
 from quintain.store import store as store_lib
 from quintain.testing import idle_launcher
 from quintain.trials.process import trial_files, worker
+from quintain.web import http_server
 
 KEY = launch_tokens.LaunchKey(bytes(32))
 CONFIG = """

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import dataclasses
-import gc
 import logging
 import os
 import resource
@@ -11,19 +10,15 @@ import select
 import socket
 import threading
 import time
-import weakref
 
 import pytest
+from starlette import responses
 
 from quintain.client.http import unix_sockets
-from quintain.server.http import http_server
-from quintain.web import connection_limits, connections
+from quintain.web import connections, http_server, request_life
 
 MANY_SECS = 60.0
-LIMITS = connection_limits.Limits(
-    total=8, over_network=6, per_client=4,
-    head_secs=MANY_SECS, body_secs=MANY_SECS, stall_secs=MANY_SECS, stranger_secs=MANY_SECS,
-)  # fmt: skip
+LIMITS = connections.Limits(total=6, head_secs=MANY_SECS, body_secs=MANY_SECS, stall_secs=MANY_SECS)
 """Ends nobody whom a busy machine keeps waiting: a test that is about a time shortens that one."""
 GET = b"GET %s HTTP/1.1\r\nHost: x\r\n\r\n"
 BIG = 64 * 2**20
@@ -46,10 +41,13 @@ async def app(scope, receive, send):
     await send({"type": "http.response.body", "body": b"hello"})
 
 
+def refuse(status_code, message):
+    return responses.PlainTextResponse(message, status_code)
+
+
 @pytest.fixture
-def serve(monkeypatch, tmp_path):
+def serve(tmp_path):
     """Returns a function that serves with other limits, and gives back its two addresses."""
-    monkeypatch.setattr(connection_limits, "_SWEEP_SECS", 0.02)
     tmp_path.chmod(0o700)
     with contextlib.ExitStack() as stack:
 
@@ -58,7 +56,8 @@ def serve(monkeypatch, tmp_path):
             path = tmp_path / "s"
             local = stack.enter_context(contextlib.closing(unix_sockets.listen(path)))
             limits = dataclasses.replace(LIMITS, **changes)
-            stack.enter_context(http_server.serve(answer, listener, local, limits=limits))
+            served = request_life.RequestLife(answer, refuse=refuse)
+            stack.enter_context(http_server.serve(served, listener, local, limits=limits))
             return listener.getsockname(), path
 
         yield start
@@ -108,48 +107,24 @@ def wait_until_closed(connected):
         b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nab",
         b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n",
         GET % b"/",
-        (GET % b"/known") + b"GET /",
     ],
-    ids=["nothing", "line", "head", "body", "chunks", "a stranger's", "second head"],
+    ids=["nothing", "line", "head", "body", "chunks", "a stranger's"],
 )
 def test_who_does_not_go_on_is_given_up(serve, connect, begun):
-    address, _ = serve(head_secs=0.3, body_secs=0.3, stranger_secs=0.3)
+    address, _ = serve(head_secs=0.3, body_secs=0.3)
     start_secs = time.monotonic()
     wait_until_closed(connect(address, begun))
     assert time.monotonic() - start_secs >= 0.3
 
 
-def test_a_connection_that_rests_keeps_nothing_of_its_request_and_is_asked_again(serve, connect):
-    class Seen(dict):
-        """The state of a request, which shows whether somebody still knows it."""
-
-        __hash__ = object.__hash__
-
-    known = weakref.WeakSet()
-
-    async def noting(scope, receive, send):
-        scope["state"] = Seen(scope["state"])
-        known.add(scope["state"])
-        await app(scope, receive, send)
-
-    address, _ = serve(answer=noting)
-    asked = connect(address)
-    for _ in range(3):
-        asked.sendall(GET % b"/known")
-        answer = b""
-        while not answer.endswith(b"0\r\n\r\n"):
-            answer += asked.recv(2**16)
-        assert answer.startswith(b"HTTP/1.1 200")
-        deadline_secs = time.monotonic() + MANY_SECS
-        while known and time.monotonic() < deadline_secs:
-            gc.collect()
-            time.sleep(0.01)
-        assert not known
-
-
-def test_bytes_that_trickle_do_not_win_time(serve, connect):
+@pytest.mark.parametrize("before", [b"", GET % b"/known"], ids=["stranger", "trusted"])
+def test_bytes_that_trickle_do_not_win_time(serve, connect, before):
     address, _ = serve(head_secs=0.3)
-    slow = connect(address, b"GET / HTTP/1.1\r\n")
+    slow = connect(address, before)
+    answer = b"" if before else b"0\r\n\r\n"
+    while not answer.endswith(b"0\r\n\r\n"):
+        answer += slow.recv(2**16)
+    slow.sendall(b"GET / HTTP/1.1\r\n")
     with contextlib.suppress(OSError):
         # Five seconds at least, where 0.3 are allowed for the head.
         for _ in range(100):
@@ -187,7 +162,7 @@ def test_who_reads_nothing_is_given_up_and_who_reads_slowly_is_not(serve, connec
 
 
 def test_answers_may_take_long_and_trusted_clients_stay(serve, connect):
-    address, path = serve(head_secs=1.0, body_secs=0.3, stall_secs=0.3, stranger_secs=0.3)
+    address, path = serve(head_secs=1.0, body_secs=0.3, stall_secs=0.3)
     slow, known = connect(address, GET % b"/slow"), connect(path, GET % b"/known")
     answer = b""
     while not answer.endswith(b"hello\r\n0\r\n\r\n"):
@@ -201,11 +176,28 @@ def test_idle_connections_make_room_for_new_ones(serve, connect):
     address, path = serve()
     half_open = [connect(address, b"GET /") for _ in range(50)]
     assert b"200 OK" in connect(address, GET % b"/").recv(1000)
-    # Those of this machine's own sockets are counted apart.
     assert b"200 OK" in connect(path, GET % b"/").recv(1000)
     for closed in half_open[:46]:
         wait_until_closed(closed)
     assert all(map(is_open, half_open[47:]))
+
+
+def test_strangers_make_no_end_of_trusted_clients(serve, connect):
+    address, path = serve()
+    own = [connect(where, GET % b"/known") for where in (path, path, address, address)]
+    for each in own:
+        answer = b""
+        while not answer.endswith(b"hello\r\n0\r\n\r\n"):
+            answer += each.recv(2**16)
+    for number in range(2, 52):
+        with socket.socket() as opened:
+            opened.bind((f"127.0.0.{number}", 0))
+            opened.connect(address)
+            opened.sendall(b"GET /")
+    assert b"200 OK" in connect(address, GET % b"/").recv(1000)
+    assert all(map(is_open, own))
+    own[2].sendall(GET % b"/known")
+    assert b"200 OK" in own[2].recv(1000)
 
 
 def test_no_answer_is_given_up_for_a_new_connection(serve, connect):
@@ -218,63 +210,12 @@ def test_no_answer_is_given_up_for_a_new_connection(serve, connect):
         await app(scope, receive, send)
 
     address, _ = serve(answer=wait)
-    asked = [connect(address, GET % b"/") for _ in range(4)]
+    asked = [connect(address, GET % b"/") for _ in range(LIMITS.total)]
     assert all(num_asked.acquire(timeout=MANY_SECS) for _ in asked)
     wait_until_closed(connect(address, GET % b"/"))
     may_answer.set()
     for each in asked:
         assert b"200 OK" in each.recv(1000)
-
-
-def test_many_addresses_leave_room_for_the_own_socket(serve, connect):
-    address, path = serve()
-    with contextlib.ExitStack() as stack:
-        for number in range(2, 30):
-            opened = stack.enter_context(socket.socket())
-            opened.bind((f"127.0.0.{number}", 0))
-            opened.connect(address)
-        own = [connect(path, GET % b"/known") for _ in range(2)]
-        assert all(b"200 OK" in each.recv(1000) for each in own)
-        time.sleep(0.1)
-        assert all(map(is_open, own))
-
-
-def test_no_connection_is_ended_while_nobody_waits_for_its_room(serve, connect):
-    _, path = serve()
-    own = []
-    for _ in range(2):  # As many as there may be, each at rest before the next one comes.
-        own.append(connect(path, GET % b"/known"))
-        answer = b""
-        while not answer.endswith(b"hello\r\n0\r\n\r\n"):
-            answer += own[-1].recv(1000)
-    time.sleep(0.1)
-    assert all(map(is_open, own))
-
-
-def test_a_crowd_of_trusted_clients_that_rest_connect_anew(serve, connect):
-    address, _ = serve(known=12, crowd=2, crowded_secs=1.5)
-    few = [connect(address, GET % b"/known") for _ in range(2)]
-    time.sleep(2.0)
-    assert all(map(is_open, few))
-    few.append(connect(address, GET % b"/known"))
-    for each in few[:2]:
-        wait_until_closed(each)
-    # There is no crowd any more.
-    time.sleep(2.0)
-    assert is_open(few[2])
-
-
-def test_trusted_clients_leave_the_room_of_others_alone(serve, connect):
-    address, _ = serve(known=12)
-    known = []
-    for _ in range(12):
-        known.append(connect(address, GET % b"/known"))
-        answer = b""
-        while not answer.endswith(b"hello\r\n0\r\n\r\n"):
-            answer += known[-1].recv(1000)
-    strangers = [connect(address, b"GET /") for _ in range(50)]
-    assert b"200 OK" in connect(address, GET % b"/").recv(1000)
-    assert all(map(is_open, (*known, *strangers[-3:])))
 
 
 def test_a_flood_leaves_files_to_open_and_a_short_log(serve, connect, caplog):
@@ -286,39 +227,6 @@ def test_a_flood_leaves_files_to_open_and_a_short_log(serve, connect, caplog):
         assert b"200 OK" in connect(address, GET % b"/").recv(1000)
     assert len(caplog.records) <= 2
     assert len(os.listdir("/proc/self/fd")) < before + 20
-
-
-@pytest.mark.parametrize(
-    ("sent", "told"),
-    [
-        (b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", "speaks TLS, and here is plain text"),
-        (b"\0\r\n\r\n", "has sent what is no HTTP request (illegal request line)"),
-    ],
-)
-def test_the_log_names_who_sent_what_is_no_request(serve, connect, caplog, sent, told):
-    caplog.set_level(logging.WARNING)
-    monitored = logging.getLogger(connections.__name__)
-    monitored.filters.clear()
-    connected = connect(serve()[0], sent)
-    wait_until_closed(connected)
-    (record,) = caplog.records
-    assert told in record.getMessage()
-    host, port = connected.getsockname()
-    assert record.getMessage().startswith(f"{host}:{port} ")
-
-
-def test_limits_stay_well_below_the_number_of_files(monkeypatch):
-    files = {"now": (300, 5000)}
-    monkeypatch.setattr(resource, "getrlimit", lambda _: files["now"])
-    monkeypatch.setattr(resource, "setrlimit", lambda _, new: files.update(now=new))
-    found = connection_limits.find_limits(network_share=0.25, client_share=0.25)
-    assert files["now"] == (5000, 5000)
-    assert (found.total, found.over_network, found.per_client) == (2048, 512, 128)
-    assert found.known == 5000 - 2 * 2048
-    files["now"] = (300, 300)
-    found = connection_limits.find_limits(network_share=0.25, client_share=0.25)
-    assert (found.total, found.over_network, found.per_client) == (150, 37, 9)
-    assert not found.known
 
 
 @pytest.mark.parametrize("path", [b"/", b"/slow", b"/big", b"/refused"])
@@ -336,29 +244,13 @@ def test_a_body_that_is_none_is_answered_once(serve, connect, caplog, path):
     assert [one for one in caplog.records if one.levelno >= logging.ERROR] == []
 
 
-def test_who_finds_no_room_is_left_waiting_and_answered_once_there_is_some(serve, connect):
-    address, _ = serve(over_network=2, per_client=6, stranger_secs=0.3)
-    busy = [connect(address, GET % b"/slow") for _ in range(2)]
-    late = [connect(address, GET % b"/") for _ in range(3)]
-
-    for each in (*busy, *late):
-        assert each.recv(2**16).startswith(b"HTTP/1.1 200")
-
-
-def test_trusted_clients_whose_answers_take_long_keep_nobody_out(serve, connect):
-    may_answer = asyncio.Event()
-
-    async def wait(scope, receive, send):
-        scope["state"][connections.KNOWN] = scope["path"] == "/wait"
-        if scope["path"] == "/wait":
-            await may_answer.wait()
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        await send({"type": "http.response.body", "body": b"hello"})
-        may_answer.set()
-
-    address, _ = serve(wait, over_network=2, per_client=6, known=9)
-    waiting = [connect(address, GET % b"/wait") for _ in range(2)]
-    # It is this one that lets those before go on.
-    assert connect(address, GET % b"/").recv(2**16).startswith(b"HTTP/1.1 200")
-    for each in waiting:
-        assert each.recv(2**16).startswith(b"HTTP/1.1 200")
+def test_limits_leave_half_of_the_files(monkeypatch):
+    files = {"now": (300, 5000)}
+    monkeypatch.setattr(resource, "getrlimit", lambda _: files["now"])
+    monkeypatch.setattr(resource, "setrlimit", lambda _, new: files.update(now=new))
+    assert connections.find_limits().total == 2500
+    assert files["now"] == (5000, 5000)
+    files["now"] = (300, 300)
+    assert connections.find_limits().total == 150
+    files["now"] = (2**20, 2**20)
+    assert connections.find_limits().total == 4096

@@ -20,6 +20,7 @@ from quintain.cli import connect
 from quintain.cli.experiment import foreground, sent_code
 from quintain.client import provenance
 from quintain.client.home import home as home_lib
+from quintain.config import provenance as config_provenance
 from quintain.config import yaml_io
 from quintain.files import atomic_write, disk_errors, file_paths
 from quintain.records import checkpoint_manifest
@@ -211,10 +212,10 @@ def build_config(
     from quintain.core import exp_factory
 
     params = parsed.params
-    base = _flatten(exp_factory.get_exp_config(parsed.name).as_dict())
+    base = config_provenance.flatten(exp_factory.get_exp_config(parsed.name).as_dict())
     settings = {
         path: value
-        for path, value in _flatten(params.as_dict()).items()
+        for path, value in config_provenance.flatten(params.as_dict()).items()
         if path not in _OWN_SETTINGS and (path not in base or base[path] != value)
     }
     for path, value in settings.items():
@@ -252,16 +253,6 @@ def build_config(
             else {"reproducibility": {"experiment_seed": params.runtime.seed}}
         ),
     }
-
-
-def _flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for name, value in values.items():
-        if isinstance(value, Mapping) and value:
-            flat |= _flatten(value, f"{prefix}{name}.")
-        else:
-            flat[f"{prefix}{name}"] = value
-    return flat
 
 
 def _find_code_dir(imports: Sequence[str]) -> pathlib.Path | None:
@@ -302,7 +293,10 @@ def _read_note(directory: pathlib.Path, config: Mapping[str, Any]) -> dict[str, 
         ) from None
     if note["config"] == json.loads(json.dumps(config)):
         return note
-    former, now = _flatten(note["config"]), _flatten(json.loads(json.dumps(config)))
+    former, now = (
+        config_provenance.flatten(note["config"]),
+        config_provenance.flatten(json.loads(json.dumps(config))),
+    )
     changed = [
         f"{path.removeprefix('hyperparameters.').removesuffix('.val')}: "
         f"{former.get(path)!r} -> {now.get(path)!r}"

@@ -93,12 +93,12 @@ def serve_model(
     """
     logs.set_up(is_verbose=alsologtostderr)
     tensorflow_import.import_quietly()
-    from quintain.serving import app, http, served_model
-    from quintain.web import request_checks
+    from quintain.serving import app, served_model
+    from quintain.web import http_server, request_checks
 
     hosts = [request_checks.parse_host(name) for name in allowed_hosts]
     given = options.parse_export_options(settings, own_options)
-    listener = http.listen(host, port)
+    listener = http_server.listen(port, host=host)
     try:
         model = served_model.load(
             model_dir, checkpoint=checkpoint, batch_size=max_batch_size, **given
@@ -113,10 +113,10 @@ def serve_model(
         max_delay_secs=max_delay_ms / 1000,
         max_queue=max_queue,
         timeout_secs=timeout,
-        hosts=[*hosts, http.get_url(host, listener).partition("://")[2].lower()],
+        hosts=[*hosts, http_server.get_url(host, listener).partition("://")[2].lower()],
     )
-    url = http.get_url(host, listener)
-    if http.is_open(listener):
+    url = http_server.get_url(host, listener)
+    if http_server.is_open(listener):
         click.echo(
             f"--host={host}: whoever reaches this machine may use the model; nothing asks who they "
             "are.",
@@ -128,5 +128,5 @@ def serve_model(
         body = "@instances.json"
         click.echo(f"  curl {url}/        (shows the schema of an instance)", err=True)
     click.echo(f"  curl {url}{model.path} -d '{body}'", err=True)
-    http.serve(served, listener, grace_secs=timeout)
+    http_server.serve_until_signal(served, listener, grace_secs=timeout)
     click.echo("Stopped.", err=True)

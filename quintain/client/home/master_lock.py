@@ -70,22 +70,6 @@ class HeldLock:
         """
         return os.path.samestat(os.stat(self._home / FILE_NAME), os.fstat(self._file.fileno()))
 
-    def renew(self) -> None:
-        """Takes that of the file which is there now; nothing happens if this is the one held.
-
-        Raises:
-            LockedError: If another process has taken it first.
-        """
-        try:
-            taken = _take(self._home)
-        except LockedError:
-            if read_holder(self._home) == _describe_own():
-                return
-            raise
-        former, self._file = self._file, taken
-        with contextlib.suppress(OSError):
-            former.close()
-
     def release(self) -> None:
         """Lets go of it. Where the disk is lost, the file goes on naming this process."""
         with contextlib.suppress(OSError):

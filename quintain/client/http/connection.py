@@ -13,23 +13,59 @@ import json
 import logging
 import pathlib
 import re
+import socket
 import time
 import urllib.parse
 from collections.abc import Callable, Iterator, Mapping
 from typing import IO, Any, Final
 
 import urllib3
+from urllib3 import connection as urllib3_connection
 
 from quintain import errors
 from quintain.client import address as address_lib
-from quintain.client import answers
-from quintain.client.http import keep_alive, patient_sending, tls_pools, unix_sockets
+from quintain.client.http import patient_sending, tls_pools, unix_sockets
+
+_KINDS_BY_STATUS: Final[dict[int, type[errors.QuintainError]]] = {
+    400: errors.ConfigError,
+    401: errors.UnauthorizedError,
+    403: errors.UnauthorizedError,
+    404: errors.NotFoundError,
+    409: errors.StateError,
+    410: errors.GoneError,
+    422: errors.ConfigError,
+}
+
+_SILENT_SECS: Final = 30
+
+_PAUSE_SECS: Final = 10
+
+_MOST_UNANSWERED: Final = 6
+
+_SETTINGS: Final = {
+    "TCP_KEEPIDLE": _SILENT_SECS,
+    "TCP_KEEPALIVE": _SILENT_SECS,  # The same on macOS.
+    "TCP_KEEPINTVL": _PAUSE_SECS,
+    "TCP_KEEPCNT": _MOST_UNANSWERED,
+}
+
+_KEEP_ALIVE: Final = [
+    *urllib3_connection.HTTPConnection.default_socket_options,
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    *(
+        (socket.IPPROTO_TCP, getattr(socket, name), value)
+        for name, value in _SETTINGS.items()
+        if hasattr(socket, name)
+    ),
+]
+"""What is set of each TCP connection: it ends after a minute and a half of silence."""
+
 
 logger = logging.getLogger(__name__)
 
 _REPEATABLE_METHODS: Final = frozenset({"GET", "PUT", "DELETE"})
 _AWAY_STATUSES: Final = frozenset({502, 503, 504, 507})
-_POOL: Final[Any] = {"maxsize": 8, "retries": False, "socket_options": keep_alive.OPTIONS}
+_POOL: Final[Any] = {"maxsize": 8, "retries": False, "socket_options": _KEEP_ALIVE}
 _CONNECT_SECS: Final = 5.0
 _PIECE_BYTES: Final = 1 << 20
 _BYTES: Final = {"Content-Type": "application/octet-stream"}
@@ -145,17 +181,15 @@ class Connection:
                 if response.status == 401 and self._relocate() != address:
                     continue
                 if response.status < 500:
-                    return answers.read(response.status, response.data)
+                    return read_answer(response.status, response.data)
                 is_fault = response.status not in _AWAY_STATUSES
                 kind = errors.MasterFaultError if is_fault else errors.ClusterError
-                said = (
-                    answers.find_error(response.data).get("message") or f"status {response.status}"
-                )
+                said = find_error(response.data).get("message") or f"status {response.status}"
                 cause, is_safe = kind(said), is_repeatable or not is_fault
             if not is_safe or not attempts.pause(f"{method} {path}", cause):
                 if response is not None and (response.data or is_fault):
                     # The master is there, and says why it can't do it now.
-                    return answers.read(response.status, response.data)
+                    return read_answer(response.status, response.data)
                 raise self._say_lost(cause) from cause
             self._relocate()
 
@@ -177,7 +211,7 @@ class Connection:
             response = self._send("GET", path, None, query, timeout_secs, is_stream=True)
             try:
                 if response.status >= 300:
-                    answers.read(response.status, response.read())
+                    read_answer(response.status, response.read())
                 rest = b""
                 # Blocks until something came, not until a buffer is full.
                 while piece := response.read1():
@@ -213,7 +247,7 @@ class Connection:
             )
             try:
                 if response.status >= 300:
-                    answers.read(response.status, response.read())
+                    read_answer(response.status, response.read())
                 if offset and response.status != _PARTIAL:
                     raise errors.DataError(f"{path}: the master sends no parts of files.")
                 while piece := response.read1(_PIECE_BYTES):  # What came before it broke off.
@@ -229,7 +263,7 @@ class Connection:
             response = self._send("PUT", path, data, query, None, headers=_BYTES)
         except urllib3.exceptions.HTTPError as error:
             raise self._say_lost(error) from error
-        return answers.read(response.status, response.data)
+        return read_answer(response.status, response.data)
 
     def attempt(self) -> "Attempts":
         """Returns what counts the attempts at something, and waits between them."""
@@ -402,3 +436,34 @@ def _explain(cause: Exception, url: str = "") -> str:
     text = _OBJECT.sub("", ": ".join(map(str, said)).replace(".: ", ": ")) or type(cause).__name__
     is_plain = url.startswith("http://") and "without response" in text
     return f"{text}; if it speaks TLS, its address begins with https://" if is_plain else text
+
+
+def read_answer(status: int, data: bytes) -> Any:
+    """Returns the plain data of an answer, or None if it is empty.
+
+    Raises:
+        QuintainError: What the master raised, of the same class.
+    """
+    if status < 300:
+        return json.loads(data) if data else None
+    described = find_error(data)
+    said = described.get("message") or data.decode("utf-8", "replace") or f"status {status}"
+    message, known = str(said), getattr(errors, str(described.get("kind")), None)
+    if isinstance(known, type) and issubclass(known, errors.QuintainError):
+        is_fault = known is errors.QuintainError and status >= 500
+        raise (errors.MasterFaultError if is_fault else known)(message)
+    if status in _KINDS_BY_STATUS:
+        raise _KINDS_BY_STATUS[status](message)
+    fault = errors.ClusterError if status < 500 else errors.MasterFaultError
+    raise fault(f"The master failed with status {status}: {message}")
+
+
+def find_error(data: bytes) -> dict[str, Any]:
+    """Returns `message` and `kind` of what went wrong, as far as an answer says it."""
+    try:
+        content = json.loads(data)
+    except ValueError:
+        return {}
+    content = content if isinstance(content, dict) else {}
+    described = content.get("error")
+    return described if isinstance(described, dict) else {"message": content.get("detail")}

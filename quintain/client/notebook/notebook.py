@@ -3,6 +3,8 @@
 pandas and matplotlib are imported when they are needed, and need not be there otherwise.
 """
 
+import html
+import json
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, Self
@@ -10,12 +12,15 @@ from typing import Any, Final, Self
 from quintain import errors
 from quintain.client import master_client
 from quintain.client.home import home as home_lib
-from quintain.client.notebook import frames, html_tables
+from quintain.client.notebook import frames
 from quintain.config import provenance
 from quintain.records.rows import experiment as experiment_lib
 from quintain.records.rows import metric
 from quintain.records.rows import trial as trial_lib
 from quintain.records.views import trial_table
+
+_MAX_CHARACTERS: Final = 200
+
 
 MAX_SHOWN: Final = 20
 """Rows of the table as which a list shows itself."""
@@ -100,7 +105,7 @@ class Platform:
             for one in reversed(self.experiments())
         ]
         columns = ("experiment", "name", "state", "progress", "description")
-        return html_tables.to_html(columns, rows, max_rows=MAX_SHOWN)
+        return _to_html(columns, rows, max_rows=MAX_SHOWN)
 
 
 class Experiment:
@@ -272,7 +277,7 @@ class Experiment:
             f"Experiment {self.id}, {self.name}: {self.state}, {self._record.progress:.0%}; "
             f"{num_trials} trials, the best first"
         )
-        return html_tables.to_html((*names, "hyperparameters"), rows, caption=caption)
+        return _to_html((*names, "hyperparameters"), rows, caption=caption)
 
 
 class Trial:
@@ -349,9 +354,52 @@ class Trial:
             *self.hparams.items(),
         ]
         caption = f"Trial {self.id} of experiment {record.experiment_id}"
-        return html_tables.to_html(("", "value"), rows, caption=caption)
+        return _to_html(("", "value"), rows, caption=caption)
 
 
 def _get_best(trial: trial_lib.TrialRecord) -> float:
     assert trial.best_metric is not None, "only trials with a metric are sorted"
     return trial.best_metric
+
+
+def _to_html(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    caption: str = "",
+    max_rows: int | None = None,
+) -> str:
+    """Returns a table.
+
+    Args:
+        columns: Names of the columns.
+        rows: A value for each of them.
+        caption: Text above it.
+        max_rows: Rows that are shown, with a line that says how many there are. All if None.
+
+    Example:
+        >>> _to_html(["a"], [["<b>"]]).partition("<tbody>")[2]
+        '<tr><td>&lt;b&gt;</td></tr></tbody></table>'
+    """
+    shown = rows if max_rows is None else rows[:max_rows]
+    head = "".join(f"<th>{_to_text(name)}</th>" for name in columns)
+    body = "".join(
+        f"<tr>{''.join(f'<td>{_to_text(value)}</td>' for value in row)}</tr>" for row in shown
+    )
+    above = f"<caption>{_to_text(caption)}</caption>" if caption else ""
+    table = f"<table>{above}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return table if len(shown) == len(rows) else f"{table}<p>{len(shown)} of {len(rows)}.</p>"
+
+
+def _to_text(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        text = f"{value:.6g}"
+    elif isinstance(value, dict):
+        text = ", ".join(f"{name}={part}" for name, part in value.items())
+    elif isinstance(value, str):
+        text = value
+    else:
+        text = json.dumps(value, default=str)
+    return html.escape(text if len(text) <= _MAX_CHARACTERS else f"{text[:_MAX_CHARACTERS]}...")

@@ -6,11 +6,15 @@ takes for the end of a file is found before the first step, see `check_files`.
 """
 
 import contextlib
+import csv
+import gzip
 import logging
 import os
 import re
+import struct
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import tensorflow as tf
@@ -19,7 +23,7 @@ from tensorflow.python.eager import context
 from quintain import errors
 from quintain.files import file_io, file_paths
 from quintain.input import input_files
-from quintain.input.diagnosis import line_faults, pipeline_inspection, record_files
+from quintain.input.diagnosis import pipeline_inspection
 from quintain.process import user_errors
 from quintain.settings import config_definitions as cfg
 
@@ -32,11 +36,24 @@ CHECK_SECS: Final = 1.0
 _MISSING: Final = re.compile(r"(?P<path>/[^\n;]*); (?P<reason>No such file or directory|Is a dir)")
 _FEATURE: Final = re.compile(r"(?:Feature|Key): (?P<name>.+?)(?:\. | \(data type)")
 _TYPE: Final = re.compile(r"(?:\(data type|[Ee]xpected type): (?P<type>\w+)")
+_LINE: Final = re.compile(
+    r"Expect \d+ fields but have (?P<count>\d+) in record"
+    r"|Field (?P<place>\d+) is required but missing in record"
+    r"|(?:Field \d+ in record(?: \d+)? is not a valid \w+|could not correctly convert string): "
+    r"(?P<value>.*?)(?: \[Op:[^\]]*\].*)?$",
+    re.MULTILINE,
+)
+_SEPARATORS: Final = re.compile(r"[\t,;| ]")
 _OTHER_READERS: Final = re.compile(
     r"((TextLine|FixedLengthRecord|CSV|LMDB|Sql|Generator)Dataset|ReadFile|InitializeTable|"
     r"(Eager)?PyFunc).*"
 )
 _KINDS: Final = {"int64": "int64_list", "float": "float_list", "string": "bytes_list"}
+_GZIP_MAGIC: Final = b"\x1f\x8b"
+_HEADER: Final = struct.Struct("<QI")
+"""Length of a record and its checksum; the record follows, and another checksum."""
+
+_MAX_LENGTH: Final = 2**40
 
 _logger = logging.getLogger(__name__)
 
@@ -75,16 +92,17 @@ def find(error: tf.errors.OpError, sources: Iterable[Any]) -> str | None:
         return f"{missing['path']}: the file {problem}, but the data is read from it."
     feature = _FEATURE.search(message)
     is_record = isinstance(error, tf.errors.DataLossError) or feature is not None
-    if not is_record and not line_faults.is_about_a_line(message):
+    line_fault = None if is_record else _LINE.search(message)
+    if not is_record and line_fault is None:
         return None
     deadline = time.monotonic() + SEARCH_SECS
     sources = list(sources)
     paths = dict.fromkeys(path for source in sources for path in _list_files(source))
-    if not is_record:
-        delimiters = {node.attr["field_delim"].s for one in sources for node in _list_nodes(one)}
-        known = [text.decode() for text in sorted(delimiters) if text]
-        line = line_faults.find(message, paths, known, deadline)
-        return f"{line}: {user_errors.find_cause(error)}." if line else None
+    if line_fault is not None:
+        nodes = [node for source in sources for node in _list_nodes(source)]
+        known = {node.attr["field_delim"].s.decode() for node in nodes} - {""}
+        place = _find_line(line_fault, paths, sorted(known) or [","], deadline)
+        return f"{place}: {user_errors.find_cause(error)}." if place else None
     with context.eager_mode():  # Trials may have switched it off.
         for path in paths:
             found = _check(path, message, feature, deadline)
@@ -134,11 +152,48 @@ def _check_feature(record: bytes, name: str, kind: str | None) -> str | None:
     return None
 
 
+def _find_line(
+    fault: re.Match[str], paths: Iterable[str], delimiters: Sequence[str], deadline: float
+) -> str:
+    """Returns the first line that an error may be about, as `FILE:LINE: TEXT`; empty if none is."""
+    for path in paths:
+        with contextlib.suppress(EOFError, zlib.error, gzip.BadGzipFile), _open(path) as file:
+            for number, content in enumerate(file, start=1):
+                line = content.decode("utf-8", "replace").rstrip("\r\n")
+                if _is_to_blame(line, fault, delimiters):
+                    return f"{path}:{number}: {errors.show(line)}"
+                if time.monotonic() > deadline:
+                    return ""
+    return ""
+
+
+def _is_to_blame(line: str, fault: re.Match[str], delimiters: Sequence[str]) -> bool:
+    rows = [_split(line, delimiter) for delimiter in delimiters]
+    if fault["count"]:
+        return any(len(fields) == int(fault["count"]) for fields in rows)
+    if fault["place"]:
+        place = int(fault["place"])
+        return any(fields[place : place + 1] == [""] for fields in rows)
+    fields = [field for row in (*rows, _SEPARATORS.split(line)) for field in row]
+    return fault["value"].strip() in map(str.strip, fields)
+
+
+def _split(line: str, delimiter: str) -> list[str]:
+    """Returns the fields of a line; none if it is only a part of a record."""
+    try:
+        return next(csv.reader([line], delimiter=delimiter, strict=True), [])
+    except csv.Error:
+        return []
+
+
 def check_files(dataset: Any) -> None:
     """Looks through the lengths in the local TFRecord files of a pipeline, for a limited time.
 
+    TensorFlow takes what is too short for the header of a record for the end of a file.
+
     Args:
-        dataset: The pipeline; of anything else than a dataset nothing is known.
+        dataset: The pipeline. Of anything else than a dataset, and where files of other kinds are
+            read as well, nothing is known.
 
     Raises:
         DataError: If a file is cut or holds something else; with `ignore_errors`, it is a warning.
@@ -150,32 +205,66 @@ def check_files(dataset: Any) -> None:
     nodes = _list_nodes(dataset)
     operations = {node.op for node in nodes}
     strings = _list_strings(nodes)
+    if b"ZLIB" in strings or any(map(_OTHER_READERS.fullmatch, operations)):
+        return
     is_gzip_meant = b"GZIP" in strings
     is_plain_meant = b"" in strings or not is_gzip_meant  # the package's readers know by the name
-    is_sure = b"ZLIB" not in strings and not any(map(_OTHER_READERS.fullmatch, operations))
     deadline = time.monotonic() + CHECK_SECS
     empty = []
     for path in filter(file_paths.is_local, _find_paths(strings)):
         if time.monotonic() > deadline:
             break
-        fault = None
-        is_gzip = record_files.is_gzip(path)
+        is_gzip = _is_gzip(path)
         if not file_io.size(path):
             empty.append(path)
-        elif is_sure and is_gzip and not is_gzip_meant:
-            fault = "is compressed with gzip, but read as if it were not"
-        elif is_sure and not is_gzip and not is_plain_meant:
-            fault = "is read as if it were compressed with gzip, but it is not"
-        elif is_sure or record_files.is_record_file(path):
-            fault = record_files.find_fault(path, deadline=deadline)
-        if fault is None:
             continue
-        if "IgnoreErrorsDataset" not in operations:
+        if is_gzip and not is_gzip_meant:
+            fault: str | None = "is compressed with gzip, but read as if it were not"
+        elif not is_gzip and not is_plain_meant:
+            fault = "is read as if it were compressed with gzip, but it is not"
+        else:
+            fault = _find_cut(path, deadline)
+        if fault is not None and "IgnoreErrorsDataset" not in operations:
             raise errors.DataError(f"{path}: {fault}. Mend or leave out the file.")
-        _logger.warning("%s: %s.", path, fault)
-    if empty and is_sure:
+        if fault is not None:
+            _logger.warning("%s: %s.", path, fault)
+    if empty:
         more = f", and {len(empty) - 3} more" if len(empty) > 3 else ""
         _logger.warning("There is no record in %s%s.", ", ".join(empty[:3]), more)
+
+
+def _find_cut(path: str, deadline: float) -> str | None:
+    """Goes from header to header of a TFRecord file; returns where it is cut, if it is."""
+    number = start = 0
+    try:
+        with _open(path) as file:
+            while (header := file.read(_HEADER.size)) and time.monotonic() < deadline:
+                number += 1
+                length = _HEADER.unpack(header)[0] if len(header) == _HEADER.size else _MAX_LENGTH
+                end = start + _HEADER.size + length + 4
+                if length < _MAX_LENGTH:
+                    file.seek(end - 1)
+                if length >= _MAX_LENGTH or not file.read(1):
+                    if number == 1:
+                        return "is no TFRecord file, or cut in its first record"
+                    return f"record {number}, at byte {start}, is cut"
+                start = end
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        return f"is damaged or cut ({error})"
+    return None
+
+
+def _is_gzip(path: str) -> bool:
+    with file_io.open(path, "rb") as file:
+        return bool(file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC)
+
+
+@contextlib.contextmanager
+def _open(path: str) -> Iterator[Any]:
+    """Opens a file, compressed with gzip or not, for its bytes."""
+    is_gzip = _is_gzip(path)
+    with file_io.open(path, "rb") as file:
+        yield gzip.GzipFile(fileobj=file) if is_gzip else file
 
 
 def _list_files(source: Any) -> list[str]:
@@ -217,26 +306,12 @@ def _find_paths(strings: Iterable[bytes]) -> list[str]:
 
 
 def _decode_strings(tensor: Any) -> list[bytes]:
-    """Returns the strings of a constant; packed, their lengths stand before them as varints."""
-    content = tensor.tensor_content
-    if tensor.dtype != tf.string.as_datatype_enum or not content:
-        return list(tensor.string_val)
-    position, lengths = 0, []
-    for _ in range(tf.TensorShape(tensor.tensor_shape).num_elements()):
-        length = shift = 0
-        while True:
-            byte = content[position]
-            position += 1
-            length |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                break
-        lengths.append(length)
-    strings = []
-    for length in lengths:
-        strings.append(content[position : position + length])
-        position += length
-    return strings
+    """Returns the strings of a constant; none of another type."""
+    if tensor.dtype != tf.string.as_datatype_enum:
+        return []
+    with context.eager_mode():
+        found = tf.io.parse_tensor(tensor.SerializeToString(), tf.string)
+        return list(tf.reshape(found, [-1]).numpy())
 
 
 def _is_file(path: str) -> bool:

@@ -176,6 +176,3 @@ class PageLink:
 
     url: str
     """The link."""
-
-    is_for_one_user: bool
-    """Whether the master takes it from connections of its own user only."""

@@ -9,7 +9,7 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain import errors
-from quintain.checkpoints import checkpoints, recovery_state
+from quintain.checkpoints import checkpoints, evaluation_log, recovery_state
 from quintain.core.loop import stateful_trainer
 from quintain.files import literal_paths
 from quintain.optimization.schedules import learning_rate_scale
@@ -313,15 +313,12 @@ def find_non_finite_variables(trainer: stateful_trainer.StatefulTrainer) -> list
     return list(found)
 
 
-def flatten_outputs(outputs: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def flatten_outputs(outputs: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yields `(name, array)` of all numbers in an output; `a|b` is the number `b` below `a`."""
-    for name, value in outputs.items():
-        if isinstance(value, Mapping):
-            yield from flatten_outputs(value, f"{prefix}{name}|")
-            continue
+    for name, value in evaluation_log.flatten(outputs).items():
         array = np.asarray(value)
         if array.size and np.issubdtype(array.dtype, np.number):
-            yield f"{prefix}{name}", array
+            yield name, array
 
 
 def _restore(manager: Any, path: str) -> None:

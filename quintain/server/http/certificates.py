@@ -1,58 +1,36 @@
 """The certificate by which a master shows who it is: one that was given, or one of its own making.
 
-Its own is made once, by the `openssl` command, and stays in the home directory. No authority has
-signed it; agents and users know it by its fingerprint.
+Its own is made once, and stays in the home directory. No authority has signed it; agents and users
+know it by its fingerprint.
 """
 
 import dataclasses
 import datetime
-import hashlib
+import ipaddress
 import logging
-import os
 import pathlib
 import re
 import ssl
-import subprocess
-import tempfile
-import time
 from collections.abc import Sequence
 from typing import Final
 
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509 import oid
+
 from quintain import errors
 from quintain.files import atomic_write
-from quintain.web import tls_connections
+from quintain.web import connections
 
 logger = logging.getLogger(__name__)
 
-LIFETIME_DAYS: Final = 1826
+LIFETIME: Final = datetime.timedelta(days=1826)
 """How long a certificate of our own is good: every new one has to be made known to all agents."""
 
-_RENEWAL_SECS: Final = 30 * 24 * 3600.0
-_MAKE_SECS: Final = 60.0
-_NO_CHECK_TIME: Final = ssl.VerifyFlags(0x200000)
-"""OpenSSL's `X509_V_FLAG_NO_CHECK_TIME`, for which Python has no name."""
-
+_RENEWAL: Final = datetime.timedelta(days=30)
 _OWN: Final = "master.pem"
-_BLOCK: Final = re.compile(
-    rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL | re.ASCII
-)
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,250}[A-Za-z0-9])?")
-_REQUEST: Final = """
-[req]
-distinguished_name = name
-x509_extensions = extensions
-prompt = no
-string_mask = utf8only
-[name]
-O = Quintain
-CN = Quintain master
-[extensions]
-basicConstraints = critical, CA:FALSE
-keyUsage = critical, digitalSignature
-extendedKeyUsage = serverAuth
-subjectKeyIdentifier = hash
-subjectAltName = {names}
-"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,8 +43,11 @@ class Certificate:
     fingerprint: str
     """SHA-256 of it as hexadecimal digits; see `address.Address.fingerprint`."""
 
-    end_secs: float
-    """When it expires, in seconds since the epoch."""
+    begin: datetime.datetime
+    """Since when it is good."""
+
+    end: datetime.datetime
+    """When it expires."""
 
 
 def load(certificate: str, key: str) -> Certificate:
@@ -79,10 +60,9 @@ def load(certificate: str, key: str) -> Certificate:
     Raises:
         ConfigError: If they can't be read, do not fit each other, or it is not good now.
     """
-    found, begin_secs = _load(certificate, key)
-    now = time.time()
-    if not begin_secs <= now <= found.end_secs:
-        reason = "has expired" if begin_secs <= now else "is not yet valid"
+    found, now = _load(certificate, key), _now()
+    if not found.begin <= now <= found.end:
+        reason = "has expired" if found.begin <= now else "is not yet valid"
         raise errors.ConfigError(
             f"--certificate: that of {certificate!r} {reason}, by the clock of this machine; "
             "clients would refuse it. Renew it, or leave it out: the master then makes one of its "
@@ -91,39 +71,29 @@ def load(certificate: str, key: str) -> Certificate:
     return found
 
 
-def _load(certificate: str, key: str) -> tuple[Certificate, float]:
-    """Returns the same, whatever the time is, and since when it is good."""
-    path = pathlib.Path(certificate)
+def _load(certificate: str, key: str) -> Certificate:
+    """Returns the same, whatever the time is."""
     try:
-        found = _BLOCK.search(path.read_bytes())
+        found = x509.load_pem_x509_certificate(pathlib.Path(certificate).read_bytes())
+        fingerprint = found.fingerprint(hashes.SHA256()).hex()
     except OSError as error:
         raise errors.ConfigError(
             f"--certificate: {certificate!r} can't be read ({error.strerror})."
         ) from error
-    if found is None:
+    except ValueError as error:
         raise errors.ConfigError(
             f"--certificate: {certificate!r} holds none, expected a file of the form PEM "
             "(-----BEGIN CERTIFICATE-----)."
-        )
+        ) from error
     try:
         pathlib.Path(key or certificate).read_bytes()
-        context = tls_connections.build_context(certificate, key or certificate)
+        context = connections.build_tls(certificate, key or certificate)
     except OSError as error:
         raise errors.ConfigError(
             f"--key: {key or certificate!r} can't be used with the certificate of {certificate!r} "
             f"({error.strerror or error}); expected its private key, as PEM and without a password."
         ) from error
-    block = found[0].decode("ascii", "replace")
-    try:
-        begin_secs, end_secs = _find_times(context, block)
-        fingerprint = hashlib.sha256(ssl.PEM_cert_to_DER_cert(block)).hexdigest()
-    except (ssl.SSLError, ValueError) as error:
-        reason = getattr(error, "verify_message", "") or str(error)
-        raise errors.ConfigError(
-            f"--certificate: that of {certificate!r} is not good ({reason}); clients would refuse "
-            "it. Renew it, or leave it out: the master then makes one of its own."
-        ) from error
-    return Certificate(context, fingerprint, end_secs), begin_secs
+    return Certificate(context, fingerprint, found.not_valid_before_utc, found.not_valid_after_utc)
 
 
 def load_own(directory: pathlib.Path, hosts: Sequence[str]) -> Certificate:
@@ -136,18 +106,15 @@ def load_own(directory: pathlib.Path, hosts: Sequence[str]) -> Certificate:
     Args:
         directory: Where it is kept; it is made if it is missing.
         hosts: Names and addresses of the machine, for those who look at them.
-
-    Raises:
-        ConfigError: If it can't be made.
     """
     path = directory / _OWN
     directory.mkdir(mode=0o700, exist_ok=True)
     if path.exists():
         try:
-            found, _ = _load(str(path), "")
-            if found.end_secs - time.time() > _RENEWAL_SECS:
+            found = _load(str(path), "")
+            if found.end - _now() > _RENEWAL:
                 return found
-            reason = f"It ends on {_to_date(found.end_secs)}."
+            reason = f"It ends on {found.end.date().isoformat()}."
         except errors.ConfigError as error:
             reason = str(error).removeprefix("--certificate: ")
         logger.warning(
@@ -162,64 +129,46 @@ def load_own(directory: pathlib.Path, hosts: Sequence[str]) -> Certificate:
 
 def _make(hosts: Sequence[str]) -> bytes:
     """Returns a new certificate with its key, as PEM."""
-    names = dict.fromkeys(_to_alternative(host) for host in ("localhost", "127.0.0.1", *hosts))
-    text = _REQUEST.format(names=", ".join(name for name in names if name))
-    with tempfile.TemporaryDirectory(prefix="quintain-tls-") as scratch:
-        request, key, made = (os.path.join(scratch, name) for name in ("request", "key", "made"))
-        pathlib.Path(request).write_text(text, encoding="ascii")
-        command = [
-            *("openssl", "req", "-x509", "-new", "-nodes", "-sha256", "-config", request),
-            *("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"),
-            *("-days", str(LIFETIME_DAYS), "-keyout", key, "-out", made),
+    key, now = ec.generate_private_key(ec.SECP256R1()), _now()
+    name = x509.Name(
+        [
+            x509.NameAttribute(oid.NameOID.ORGANIZATION_NAME, "Quintain"),
+            x509.NameAttribute(oid.NameOID.COMMON_NAME, "Quintain master"),
         ]
-        try:
-            done = subprocess.run(
-                command, capture_output=True, check=False, timeout=_MAKE_SECS, text=True
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise errors.ConfigError(
-                f"--host: no certificate can be made, because `openssl` does not run ({error}). "
-                "Install the package openssl of your system, or name a certificate by "
-                "--certificate and --key."
-            ) from error
-        if done.returncode != 0:
-            raise errors.ConfigError(
-                "--host: no certificate can be made, because `openssl req` failed "
-                f"({done.stderr.strip()[-300:]}); name one by --certificate and --key."
-            )
-        return pathlib.Path(key).read_bytes() + pathlib.Path(made).read_bytes()
+    )
+    named = [_to_alternative(host) for host in ("localhost", "127.0.0.1", *hosts)]
+    alternatives = dict.fromkeys(each for each in named if each is not None)
+    others = (
+        *("content_commitment", "key_encipherment", "data_encipherment", "key_agreement"),
+        *("key_cert_sign", "crl_sign", "encipher_only", "decipher_only"),
+    )
+    usage = x509.KeyUsage(digital_signature=True, **dict.fromkeys(others, False))
+    public = key.public_key()
+    made = (
+        x509.CertificateBuilder(
+            name, name, public, x509.random_serial_number(), now, now + LIFETIME
+        )
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(usage, critical=True)
+        .add_extension(x509.ExtendedKeyUsage([oid.ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
+        .add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    encoding = serialization.Encoding.PEM
+    secret = key.private_bytes(
+        encoding, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return secret + made.public_bytes(encoding)
 
 
-def _to_alternative(host: str) -> str:
+def _to_alternative(host: str) -> x509.GeneralName | None:
     host = host.strip("[]")
-    if re.fullmatch(r"[0-9.]+|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*", host):
-        return f"IP:{host}"
-    return f"DNS:{host}" if _NAME.fullmatch(host) else ""
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host) if _NAME.fullmatch(host) else None
 
 
-def _find_times(context: ssl.SSLContext, block: str) -> tuple[float, float]:
-    """Returns since when and until when a certificate is good, as a client sees it that trusts it.
-
-    Raises:
-        SSLError: If it is never good.
-    """
-    trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    trusting.check_hostname = False
-    trusting.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN | _NO_CHECK_TIME
-    trusting.load_verify_locations(cadata=block)
-    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
-    client = trusting.wrap_bio(back, there)
-    server = context.wrap_bio(there, back, server_side=True)
-    for side in (client, server, client, server):
-        try:
-            side.do_handshake()
-        except ssl.SSLWantReadError:
-            continue  # It is the other one's turn.
-    certificate = client.getpeercert()
-    assert certificate is not None, "A client that asks for a certificate has seen one."
-    begin, end = (str(certificate[name]) for name in ("notBefore", "notAfter"))
-    return ssl.cert_time_to_seconds(begin), ssl.cert_time_to_seconds(end)
-
-
-def _to_date(secs: float) -> str:
-    return datetime.datetime.fromtimestamp(secs, datetime.UTC).date().isoformat()
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)

@@ -1,22 +1,19 @@
-"""Lets a master be found again after the disk of its home directory was mounted anew.
+"""The lock of a home directory, and the end of a master that has lost it.
 
-The lock by which it is the only master, and the socket on which it answers, are files there. They
-are others then, which nobody holds and on which nobody listens.
+The lock by which it is the only master, and the socket on which it answers, are files there. Where
+the disk was mounted anew they are others, which nobody holds and on which nobody listens.
 """
 
 import contextlib
 import logging
-import socket
 import threading
 from collections.abc import Callable, Iterator
 from typing import Final, Self
 
 from quintain import errors
 from quintain.client.home import home as home_lib
-from quintain.client.home import master_file, master_lock
+from quintain.client.home import master_lock
 from quintain.client.http import unix_sockets
-from quintain.master.cleanup import home_identity
-from quintain.store import store as store_lib
 
 logger = logging.getLogger(__name__)
 
@@ -48,31 +45,18 @@ def hold_lock(home: home_lib.Home) -> Iterator[master_lock.HeldLock]:
 
 
 class HomeWatch:
-    """Looks every second, in a thread, whether lock and socket are still those of this master."""
+    """Looks every second, in a thread, whether lock and socket are still those of this master.
+
+    Args:
+        home: The home directory, in whose socket the master listens.
+        lock: Its lock.
+        on_loss: Called with a message, once, when they are not.
+    """
 
     def __init__(
-        self,
-        home: home_lib.Home,
-        lock: master_lock.HeldLock,
-        store: store_lib.Store,
-        file: master_file.MasterFile,
-        *,
-        listen_on: Callable[[socket.socket], None],
-        on_loss: Callable[[str], None],
+        self, home: home_lib.Home, lock: master_lock.HeldLock, *, on_loss: Callable[[str], None]
     ) -> None:
-        """Stores its parts.
-
-        Args:
-            home: The home directory, in whose socket the master listens.
-            lock: Its lock.
-            store: Its store, which may be a file there.
-            file: What `master.json` says.
-            listen_on: Takes a socket to answer on.
-            on_loss: Is told that another master has taken the lock.
-        """
-        self._home, self._lock, self._store, self._file = home, lock, store, file
-        self._home_id = home_identity.read_id(home.path)
-        self._listen_on, self._on_loss = listen_on, on_loss
+        self._home, self._lock, self._on_loss = home, lock, on_loss
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="quintain-home", daemon=True)
 
@@ -86,40 +70,31 @@ class HomeWatch:
         self._is_over.set()
         self._thread.join()
 
-    def look(self) -> None:
-        """Looks once, and takes lock and socket anew where that is needed.
+    def is_ours(self) -> bool:
+        """Returns whether the home directory is still this master's.
 
         Raises:
-            OSError: If the disk is lost, or was never there.
-            LockedError: If another master has the home now.
+            OSError: If its disk can't be read now.
         """
-        # A disk that comes back may number its files as it did before; a socket can't deceive.
-        if not (self._lock.is_there() and self._can_be_reached()):
-            if home_identity.read_id(self._home.path) != self._home_id:
-                return  # It is another home; the database says that it is not there.
-            self._lock.renew()
-            self._listen_on(unix_sockets.listen(self._home.socket))
-            master_file.write(self._home.path, self._file)
-            logger.warning("%s: the master answers there again.", self._home.path)
-
-    def _can_be_reached(self) -> bool:
         try:
-            unix_sockets.connect(self._home.socket, _ANSWER_SECS).close()
+            # A disk that was mounted anew may number its files as before; a socket can't deceive.
+            if self._lock.is_there():
+                unix_sockets.connect(self._home.socket, _ANSWER_SECS).close()
+                return True
         except (ConnectionRefusedError, FileNotFoundError):
-            return False
-        return True
+            pass
+        return False
 
     def _run(self) -> None:
         while not self._is_over.wait(_LOOK_SECS):
             try:
-                self.look()
-            except master_lock.LockedError as error:
-                self._on_loss(
-                    f"{self._home.path}: its disk was lost, and another master has taken it over "
-                    f"({error}). This one ends."
-                )
-                return
+                if self.is_ours():
+                    continue
             except (OSError, errors.QuintainError) as error:
                 logger.debug("The home directory is looked at again: %s", error)
-            except Exception:
-                logger.exception("The home directory could not be looked at.")
+                continue
+            self._on_loss(
+                f"{self._home.path}: its lock or its socket is gone, as where a disk was mounted "
+                "anew. This master ends, and trials go on: start a new one when the disk is there."
+            )
+            return

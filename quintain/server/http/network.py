@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from quintain import errors
 from quintain.client import address
 from quintain.client.home import home as home_lib
-from quintain.server.http import certificates, http_server
+from quintain.server.http import certificates
+from quintain.web import http_server
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Annotated, Final
 import fastapi
 import pydantic
 from fastapi import exceptions
+from starlette import datastructures, types
 
 from quintain import errors
 from quintain.records.rows import codec
@@ -57,6 +58,26 @@ _MOST_SHOWN: Final = 200
 
 _MOST_PROBLEMS: Final = 20
 """Problems of a request that are listed."""
+
+
+class AnswerHeaders:
+    """Stands before an app: adds `HEADERS` to its answers where it has not set them itself."""
+
+    def __init__(self, app: types.ASGIApp) -> None:
+        """Stores what answers."""
+        self._app = app
+
+    async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
+        """Handles a request as ASGI has it."""
+
+        async def send_with_headers(message: types.Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = datastructures.MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        await self._app(scope, receive, send_with_headers)
 
 
 def to_response(value: object, status_code: int = 200) -> fastapi.Response:

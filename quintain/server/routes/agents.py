@@ -1,6 +1,11 @@
 """`/agents`: what the agents of other machines ask and report; see `cluster.agent_protocol`."""
 
-from typing import Annotated
+import asyncio
+import contextlib
+import functools
+import random
+from collections.abc import Callable
+from typing import Annotated, Final
 
 import anyio
 import fastapi
@@ -9,12 +14,18 @@ from quintain import errors
 from quintain.cluster.agents import agent_launcher, agent_protocol
 from quintain.server.http import responses
 
+_LEAST_PART: Final = 0.75
+"""Part of the time that they ask for in which agents wait at least."""
 
-def build_router(launcher: agent_launcher.AgentLauncher | None) -> fastapi.APIRouter:
-    """Returns the addresses that agents ask. None of them waits.
+
+def build_router(  # noqa: C901 - a function for each address
+    launcher: agent_launcher.AgentLauncher | None, is_stopping: Callable[[], bool]
+) -> fastapi.APIRouter:
+    """Returns the addresses that agents ask.
 
     Args:
         launcher: What answers; None if there are no agents.
+        is_stopping: Whether the server is about to stop, and nobody should wait any more.
     """
     router = fastapi.APIRouter(prefix="/agents", tags=["agents"])
 
@@ -52,9 +63,21 @@ def build_router(launcher: agent_launcher.AgentLauncher | None) -> fastapi.APIRo
         wait: Annotated[float, fastapi.Query(ge=0, allow_inf_nan=False)] = 0.0,
     ) -> fastapi.Response:
         """Says what to do, once there is something or the time is over; 410 ends the session."""
-        del wait  # Who shows the token of agents waits in `agent_waits`, and is answered there.
-        orders = get_launcher().find_orders(name, session, after=after, kept=kept)
-        return _to_response(orders or agent_protocol.Orders(kept=kept))
+        found, loop = get_launcher(), asyncio.get_running_loop()
+        # Hundreds that came together do not come together again.
+        part = random.uniform(_LEAST_PART, 1.0)
+        deadline_secs = loop.time() + part * min(wait, agent_protocol.MAX_WAIT_SECS)
+        while True:
+            woken = asyncio.Event()
+            with found.waker_registered(
+                name, functools.partial(loop.call_soon_threadsafe, woken.set)
+            ):
+                orders = found.find_orders(name, session, after=after, kept=kept)
+                if orders is not None or loop.time() >= deadline_secs or is_stopping():
+                    return _to_response(orders or agent_protocol.Orders(kept=kept))
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout_at(deadline_secs):
+                        await woken.wait()
 
     @router.post("/{name}/reports")
     async def report(name: str, session: str, request: fastapi.Request) -> fastapi.Response:

@@ -14,6 +14,7 @@ from typing import Annotated, Final
 import anyio
 import fastapi
 from starlette import requests as starlette_requests
+from starlette import types
 
 from quintain import errors
 from quintain.master.cleanup import remote_deletions
@@ -22,7 +23,6 @@ from quintain.master.workers import run_files
 from quintain.records.views import file_listing
 from quintain.server import checkpoint_files, code_uploads
 from quintain.server.http import responses
-from quintain.web import request_checks
 
 _STREAMS: Final = re.compile(
     r"/api/v1/(uploads|trials/[^/]+/runs/[^/]+/files/(uploads/[^/]+/files|events))/"
@@ -55,7 +55,7 @@ class Received:
     """Its bytes."""
 
 
-def is_stream(scope: request_checks.Scope) -> bool:
+def is_stream(scope: types.Scope) -> bool:
     """Returns whether the body of a request is data of a file."""
     return scope["method"] == "PUT" and _STREAMS.match(scope["path"]) is not None
 

@@ -32,10 +32,7 @@ def build_router(sign_in: sign_in_lib.SignIn) -> fastapi.APIRouter:
     @router.post("/master/sign-in")
     def build_link(link: Link) -> fastapi.Response:
         """Makes a link that opens the page once. Browsers may not ask for it."""
-        made = master_status.PageLink(
-            sign_in.build_link(stays=link.stays), is_for_one_user=sign_in.is_for_one_user
-        )
-        return responses.to_response(made)
+        return responses.to_response(master_status.PageLink(sign_in.build_link(stays=link.stays)))
 
     @router.post("/master/sign-out")
     def sign_out(request: fastapi.Request) -> fastapi.Response:

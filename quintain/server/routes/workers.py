@@ -15,7 +15,6 @@ from quintain.master.cleanup import remote_deletions
 from quintain.master.workers import worker_calls
 from quintain.records.rows import codec, trial, workload
 from quintain.records.rows import launch as launch_lib
-from quintain.server import worker_gate
 from quintain.server.http import responses
 from quintain.server.security import access
 
@@ -119,7 +118,6 @@ def build_router(
     async def next_workload(
         trial_id: int,
         launch_id: str,
-        request: fastapi.Request,
         wait: Annotated[float, fastapi.Query(ge=0)] = 0.0,
     ) -> fastapi.Response:
         """Says what to do next; 204 if there is nothing yet, 410 if the process is to end."""
@@ -135,7 +133,6 @@ def build_router(
             left_secs = deadline_secs - time.monotonic()
             if left_secs <= 0 or is_stopping():
                 return fastapi.Response(status_code=204)
-            worker_gate.leave(request)
             slice_secs, limiter = min(left_secs, _SLICE_SECS), waiting
 
     @router.post("/{launch_id}/results")
@@ -158,11 +155,8 @@ def build_router(
         return responses.to_response(found)
 
     @router.post("/{launch_id}/damage")
-    async def report_damage(
-        trial_id: int, launch_id: str, found: Damage, request: fastapi.Request
-    ) -> fastapi.Response:
+    async def report_damage(trial_id: int, launch_id: str, found: Damage) -> fastapi.Response:
         """Marks a checkpoint, and says from which older one to go on."""
-        worker_gate.leave(request)  # To read a large one takes minutes.
         spec = await anyio.to_thread.run_sync(
             calls.report_damage,
             *(trial_id, launch_id, found.checkpoint, found.damage),

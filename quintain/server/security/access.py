@@ -10,6 +10,7 @@ machine, which browsers take for the same site.
 import secrets
 from typing import Final
 
+import fastapi
 from starlette import datastructures, types
 
 from quintain.client.home import token_files
@@ -24,6 +25,9 @@ LAUNCH: Final = "launch"
 
 SESSION: Final = "session"
 """Name in the state of a request: the session whose cookie it carries in place of a token."""
+
+IS_PAGE: Final = "is_page"
+"""Name in the state of a request: whether it came below the path that nobody can guess."""
 
 _SCHEME: Final = "bearer "
 _READS: Final = ("GET", "HEAD")
@@ -73,8 +77,18 @@ class TokenCheck:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        given, launch, session, refusal = read_token(scope), None, None, None
-        if given is None:
+        scope, is_page = self._take_off_page(scope)
+        given, launch, session = read_token(scope), None, None
+        refusal: types.ASGIApp | None = None
+        is_open = path_rules.is_open(scope["method"], scope["path"])
+        if is_open:
+            pass  # Whatever it carries: the page says how to sign in.
+        elif is_page and not scope["path"]:
+            # What is relative to the page needs the slash.
+            refusal = fastapi.Response(
+                status_code=303, headers={"Location": f"{self._sign_in.sessions.page_path}/"}
+            )
+        elif given is None:
             session = self._sign_in.find_session(scope)
             refusal = _NO_TOKEN if session is None else self._find_problem(scope)
         elif (launch := self._launch_key.find_launch(given)) is not None:
@@ -93,9 +107,8 @@ class TokenCheck:
             refusal = _NO_USER
         # In place: the connection looks at it, too.
         state = scope.setdefault("state", {})
-        state.update({LAUNCH: launch, SESSION: session})
-        if refusal is None:
-            state[connections.KNOWN] = True
+        state.update({LAUNCH: launch, SESSION: session, IS_PAGE: is_page})
+        state[connections.KNOWN] = refusal is None and not is_open
         if refusal is not None:
             await refusal(scope, receive, send)
         elif session is not None:
@@ -103,6 +116,15 @@ class TokenCheck:
                 await self._app(scope, receive, self._end_with_session(scope, send))
         else:
             await self._app(scope, receive, send)
+
+    def _take_off_page(self, scope: types.Scope) -> tuple[types.Scope, bool]:
+        """Returns a request without the page's own path, and whether it had it."""
+        given, slash, rest = scope["path"][1:].partition("/")
+        page_path = self._sign_in.sessions.page_path
+        if not secrets.compare_digest(given.encode("utf-8", "replace"), page_path.encode()):
+            return scope, False
+        path = slash + rest
+        return {**scope, "path": path, "raw_path": path.encode("utf-8", "replace")}, True
 
     def _end_with_session(self, scope: types.Scope, send: types.Send) -> types.Send:
         """Returns what sends a long answer, such as events, no longer than its session lasts."""
@@ -124,8 +146,6 @@ class TokenCheck:
 
     def _find_problem(self, scope: types.Scope) -> types.ASGIApp | None:
         """Returns the answer to a request by cookie that the page would not send."""
-        if self._sign_in.is_other_user(scope):
-            return _forbid("The connection is another user's than the master's.")
         if not sign_in_lib.is_same_site(scope):
             return _forbid("Sec-Fetch-Site: only the page itself may ask; open the address anew.")
         problem = None if scope["method"] in _READS else self._find_origin_problem(scope)

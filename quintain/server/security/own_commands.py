@@ -26,7 +26,7 @@ def build(*arguments: str) -> Sequence[str]:
 
 def build_environment(home: home_lib.Home) -> dict[str, str]:
     """Returns the environment of a command that finds this package and this home."""
-    root = str(pathlib.Path(quintain.__file__).parents[2])
+    root = str(pathlib.Path(quintain.__file__).parents[1])
     paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     return {
         **os.environ,

@@ -149,6 +149,17 @@ def find_clients(method: str, path: str) -> Client:
     return found if is_known else Client.USER
 
 
+def is_open(method: str, path: str) -> bool:
+    """Returns whether who shows no token may ask for an address: for the page, or to sign in.
+
+    Args:
+        method: How it is asked.
+        path: The whole address.
+    """
+    is_page = path in ("/", "/sign-in") or path.startswith("/static/")
+    return is_page and method in ("GET", "HEAD")
+
+
 def has_steps(path: str) -> bool:
     """Returns whether an address has parts that lead elsewhere, or nowhere.
 

@@ -1,4 +1,4 @@
-"""Browser sign-in: links that are good once, and sessions that they open.
+"""How the user of a browser shows who they are: links that are good once, and what they open.
 
 A link holds a code, which the browser hands in for a cookie; see `sessions`.
 """
@@ -15,7 +15,6 @@ from typing import Final
 from starlette import datastructures, types
 
 from quintain.server.security import sessions as sessions_lib
-from quintain.web import peer_users
 
 CODE_SECS: Final = 600.0
 """How long a code is good, unless its link stays in sight."""
@@ -116,25 +115,10 @@ class SignIn:
                         return found
         return None
 
-    def is_other_user(self, scope: types.Scope) -> bool:
-        """Returns whether a request is of another user of this machine, as far as can be told.
-
-        A proxy may belong to anybody.
-        """
-        client, server = scope.get("client"), scope.get("server")
-        if not client or not server or server[1] is None or _read(scope, "host") in self.hosts:
-            return False
-        return peer_users.is_other_user(client, server)
-
     @property
     def all_hosts(self) -> frozenset[str]:
         """All names besides those that every machine has for itself."""
         return self.hosts | self._own_hosts
-
-    @property
-    def is_for_one_user(self) -> bool:
-        """True if links are of no use to other users of the machine, so that they may see them."""
-        return not self.all_hosts and peer_users.can_tell()
 
     @contextlib.contextmanager
     def answering(self) -> Iterator[None]:
@@ -148,7 +132,7 @@ class SignIn:
 
     @property
     def is_page_open(self) -> bool:
-        """True if somebody has the page open, as far as can be told."""
+        """Whether somebody has the page open, as far as can be told."""
         return self._num_open > 0 or time.monotonic() - self._last_secs < _LINGER_SECS
 
 

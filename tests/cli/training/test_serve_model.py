@@ -11,7 +11,7 @@ import threading
 
 import pytest
 
-from quintain.serving import http
+from quintain.web import http_server
 
 DELAY_MS = 700
 NUM_TEXTS = 2000
@@ -131,14 +131,14 @@ def test_a_port_that_is_taken_is_an_error(quintain, model_dir):
         code, out, err = quintain("serve-model", f"--model_dir={model_dir}", f"--port={port}")
 
     assert (code, out) == (2, "")
-    assert f"got '127.0.0.1' and {port}, which can't be listened on" in err
+    assert f"--port: got {port}, which can't be listened on" in err
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["--model_dir=nowhere"], "holds no usable checkpoint"),
-        (["--model_dir={run}", "--host=no.such.host.invalid"], "which can't be listened on"),
+        (["--model_dir={run}", "--host=no.such.host.invalid"], "which can't be found"),
         (["--model_dir={run}", "--port=70000"], "70000 is not in the range"),
         (["--model_dir={run}", "--checkpoint=ckpt-9"], "ckpt-9"),
         (["--model_dir={run}", "--num_outputs=9", "--beam_size=2"], "num_outputs: got 9"),
@@ -150,7 +150,9 @@ def test_mistakes_are_named_before_anything_is_served(
     quintain, model_dir, classifier_dir, tmp_path, monkeypatch, arguments, words
 ):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(http, "serve", lambda *args, **kwargs: pytest.fail("it serves"))
+    monkeypatch.setattr(
+        http_server, "serve_until_signal", lambda *args, **kwargs: pytest.fail("it serves")
+    )
     places = {"run": model_dir, "classifier": classifier_dir}
 
     code, out, err = quintain(

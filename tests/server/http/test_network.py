@@ -1,10 +1,9 @@
 import contextlib
-import hashlib
+import datetime
 import io
 import json
 import socket
 import ssl
-import subprocess
 import threading
 
 import pytest
@@ -17,10 +16,11 @@ from quintain.client.http import connection
 from quintain.master.processes import launch_tokens
 from quintain.records.views import master_status
 from quintain.server import app as app_lib
-from quintain.server.http import certificates, http_server
+from quintain.server.http import certificates
 from quintain.server.http import network as network_lib
 from quintain.server.security import sessions as sessions_lib
 from quintain.server.security import sign_in as sign_in_lib
+from quintain.web import http_server
 
 KEY = launch_tokens.LaunchKey(bytes(32))
 
@@ -196,7 +196,7 @@ def test_a_certificate_is_made_once_and_renewed_when_it_is_about_to_end(
     assert certificates.load_own(directory, []).fingerprint == first.fingerprint
     assert caplog.text == ""
 
-    monkeypatch.setattr(certificates, "_RENEWAL_SECS", 1e10)
+    monkeypatch.setattr(certificates, "_RENEWAL", datetime.timedelta(days=1e5))
     second = certificates.load_own(directory, [])
     assert second.fingerprint != first.fingerprint
     assert "ends on" in caplog.text
@@ -208,32 +208,18 @@ def test_a_certificate_is_made_once_and_renewed_when_it_is_about_to_end(
     assert "holds none" in caplog.text
 
 
-def make_future_certificate(directory):
-    """Makes a certificate as a master does whose clock is decades ahead."""
-    directory.mkdir(mode=0o700)
-    (directory / "index").touch()
-    (directory / "serial").write_text("01")
-    (directory / "config").write_text(
-        "[ca]\ndefault_ca=a\n[a]\ndatabase=index\nserial=serial\nnew_certs_dir=.\n"
-        "default_md=sha256\npolicy=p\n[p]\ncommonName=supplied\n"
-        "[req]\ndistinguished_name=n\nprompt=no\n[n]\nCN=Quintain master\n"
-    )
-    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-keyout", "key")
-    times = ("-startdate", "20600101000000Z", "-enddate", "20650101000000Z")
-    for command in (
-        ("req", "-new", "-nodes", "-config", "config", *key, "-out", "request"),
-        ("ca", "-selfsign", "-batch", "-notext", "-config", "config", "-keyfile", "key", *times,
-         "-in", "request", "-out", "made"),
-    ):  # fmt: skip
-        subprocess.run(["openssl", *command], cwd=directory, check=True, capture_output=True)
-    pem = (directory / "key").read_bytes() + (directory / "made").read_bytes()
-    (directory / "master.pem").write_bytes(pem)
-    made = (directory / "made").read_text("ascii")
-    return hashlib.sha256(ssl.PEM_cert_to_DER_cert(made)).hexdigest()
+def make_certificate(directory, year, monkeypatch):
+    """Makes a certificate as a master does whose clock is decades away."""
+    made = datetime.datetime(year, 1, 1, tzinfo=datetime.UTC)
+    with monkeypatch.context() as patched:
+        patched.setattr(certificates, "_now", lambda: made)
+        return certificates.load_own(directory, []).fingerprint
 
 
-def test_a_clock_that_was_set_back_makes_no_agent_distrust_the_master(tmp_path, caplog):
-    fingerprint = make_future_certificate(tmp_path / "tls")
+def test_a_clock_that_was_set_back_makes_no_agent_distrust_the_master(
+    tmp_path, caplog, monkeypatch
+):
+    fingerprint = make_certificate(tmp_path / "tls", 2060, monkeypatch)
     assert certificates.load_own(tmp_path / "tls", []).fingerprint == fingerprint
     assert caplog.text == ""
     # Clients that know no fingerprint would refuse it.
@@ -256,12 +242,9 @@ def test_certificates_that_can_not_be_used_are_named(tmp_path, own, monkeypatch)
         with pytest.raises(errors.ConfigError, match=words):
             certificates.load(str(certificate), str(key))
 
-    monkeypatch.setattr(certificates, "LIFETIME_DAYS", -1)
-    with pytest.raises(errors.ConfigError, match=r"expired|no certificate can be made"):
-        certificates.load_own(tmp_path / "old", [])
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(errors.ConfigError, match="Install the package openssl"):
-        certificates.load_own(tmp_path / "none", [])
+    make_certificate(tmp_path / "old", 2000, monkeypatch)
+    with pytest.raises(errors.ConfigError, match="has expired"):
+        certificates.load(str(tmp_path / "old" / "master.pem"), "")
 
 
 @pytest.mark.parametrize(
@@ -397,7 +380,6 @@ def test_a_browser_signs_in_over_tls(page, master):
     ask, sign_in, url, port = page
     link = sign_in.build_link()
     assert link.startswith(f"{url}/{sign_in.sessions.page_path}/sign-in?code=")
-    assert not sign_in.is_for_one_user
     answer = ask("GET", "/sign-in?" + link.partition("?")[2])
     cookie, *attributes = answer.headers["Set-Cookie"].split("; ")
     assert {"Secure", "HttpOnly", "SameSite=Strict"} <= set(attributes)

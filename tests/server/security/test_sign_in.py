@@ -16,26 +16,25 @@ from starlette import responses
 from quintain.master.processes import launch_tokens
 from quintain.records.views import master_status
 from quintain.server import app as app_lib
-from quintain.server import page_files
-from quintain.server.http import http_server
+from quintain.server.routes import page as page_routes
 from quintain.server.security import sessions as sessions_lib
 from quintain.server.security import sign_in as sign_in_lib
+from quintain.web import http_server
 
 TOKEN = "the-token"
 KEY = launch_tokens.LaunchKey(bytes(32))
 LAUNCH = KEY.build_token(1, "1-1")
 PROXY_NAME = "quintain.example.org"
-DIRECTORY = page_files.DIRECTORY
+DIRECTORY = page_routes.DIRECTORY
 OWN_FILES = (
-    "sign_in.html", "used_link.html", "other_user.html", "arriving.html", "arriving.js",
-    "sign_in.css",
+    "sign_in.html", "used_link.html", "arriving.html", "arriving.js", "sign_in.css",
 )  # fmt: skip
 
 
 @pytest.fixture
 def served(calls, master, home, stops, monkeypatch):
     """Serves an app; returns its address, what signs in, and the app."""
-    monkeypatch.setattr(page_files.Page.__init__, "__kwdefaults__", {"directory": make_page(home)})
+    monkeypatch.setattr(page_routes, "DIRECTORY", make_page(home))
     with contextlib.closing(http_server.listen(0, 0)) as listener:
         port = listener.getsockname()[1]
         url = f"http://127.0.0.1:{port}"
@@ -106,7 +105,7 @@ def test_a_link_opens_the_page_once(ask, served):
     # Without a path it is good for the directory of the link, which nobody else knows.
     assert attributes == ["Max-Age=2592000", "HttpOnly", "SameSite=Strict"]
     page = ask("GET", "/", Cookie=given)
-    assert (page.status, page.headers["Vary"]) == (200, "Cookie, Accept-Encoding")
+    assert (page.status, page.headers["Vary"]) == (200, "Cookie")
     assert b"The page" in page.data
     assert ask("GET", "/api/v1/master", Cookie=given).json()["version"] == "1.2.3"
 
@@ -387,14 +386,25 @@ def test_files_of_the_page_are_served_with_what_they_are(ask):
     assert ask("GET", "/static/vendor/a.js", If_None_Match='"a"').status == 200
 
 
-def test_comments_of_modules_stay_at_home(ask, home):
+def test_browsers_keep_files_for_good_until_one_has_changed(ask, cookie, home):
     page = home.path / "page"
-    module = "// A.\n/** @param {number} a\n * B. */\n/** @type {C} */ (f)(`//x`); // d\n  // e\n"
-    (page / "own.js").write_text(module)
-    (page / "vendor" / "own.js").write_text(module)
+    (page / "index.html").write_text('<script src="static/vendor/a.js"></script>')
 
-    assert ask("GET", "/static/own.js").data.decode() == "(f)(`//x`); // d\n"
-    assert ask("GET", "/static/vendor/own.js").data.decode() == module
+    def find_link():
+        return ask("GET", "/", Cookie=cookie).data.decode().split('"')[1]
+
+    link = find_link()
+    assert re.fullmatch(r"static/v-[0-9a-f]{16}/vendor/a\.js", link)
+    answer = ask("GET", f"/{link}")
+    assert answer.headers["Cache-Control"] == "max-age=31536000, immutable"
+    assert answer.data.decode() == "export const a = 'ä';\n"
+    assert find_link() == link
+
+    (page / "vendor" / "a.js").write_text("export const a = 'changed';\n")
+    assert find_link() != link
+    assert b"changed" in ask("GET", "/" + find_link()).data
+    for name in ("static/v-1/vendor/a.js", "static/v-0123456789abcdef/../secret.js"):
+        assert ask("GET", f"/{name}").status == 404
 
 
 STRANGE_NAMES = [
@@ -536,34 +546,3 @@ def test_the_page_counts_as_open_while_it_asks(served, ask, cookie, monkeypatch)
     monkeypatch.setattr(sign_in_lib, "_LINGER_SECS", 1e9)
     ask("GET", "/api/v1/master", Cookie=cookie)
     assert served.sign_in.is_page_open
-
-
-def test_another_user_of_the_machine_is_kept_out(ask, served, cookie, master, monkeypatch):
-    code = served.sign_in.codes.build()
-    asked = []
-
-    def be_other(client, server):
-        asked.append(client)
-        assert server == ("127.0.0.1", served.port)
-        return True
-
-    with monkeypatch.context() as patched:
-        patched.setattr(sign_in_lib.peer_users, "is_other_user", be_other)
-        # Who connects is not what the request says.
-        forged = {"X_Forwarded_For": "127.0.0.1", "X_Real_IP": "127.0.0.1"}
-        for answer in (
-            ask("GET", f"/sign-in?code={code}", **forged),
-            ask("GET", "/", Cookie=cookie, **forged),
-            ask("GET", "/api/v1/master", Cookie=cookie, **forged),
-            ask("POST", "/api/v1/experiments/1/pause", Cookie=cookie, Origin=served.url, **forged),
-        ):
-            assert answer.status == 403
-            assert b"another user" in answer.data
-            assert "Set-Cookie" not in answer.headers
-        assert len(asked) == 4
-        assert all(port > 0 for _, port in asked)
-        # A proxy may be anybody's.
-        own = {"Cookie": cookie, "Host": PROXY_NAME}
-        assert ask("GET", "/api/v1/master", **own).status == 200
-    assert master.calls == []
-    assert ask("GET", f"/sign-in?code={code}").status == 303

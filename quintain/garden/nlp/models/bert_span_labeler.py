@@ -12,14 +12,12 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain.garden.nlp.networks import span_labeling
-from quintain.nlp.modeling import constructor_config, functional_view
+from quintain.nlp.modeling import constructed_model
 from quintain.nlp.modeling.models import encoder_outputs
 
 
 @keras.saving.register_keras_serializable("Text")
-class BertSpanLabeler(
-    constructor_config.ConstructorConfig, functional_view.FunctionalView, keras.Model
-):
+class BertSpanLabeler(constructed_model.ConstructedModel):
     """Predicts a span.
 
     Source:
@@ -60,10 +58,6 @@ class BertSpanLabeler(
     def checkpoint_items(self) -> dict[str, Any]:
         """The parts of checkpoints that other tasks start from."""
         return {"encoder": self.encoder}
-
-    @override
-    def build(self, input_shape: Any = None) -> None:
-        """Does nothing: all weights were made by the constructor."""
 
     @override
     def call(self, inputs: Any) -> list[tf.Tensor]:

@@ -13,15 +13,13 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.nlp.modeling import constructor_config, functional_view
+from quintain.nlp.modeling import constructed_model
 from quintain.nlp.modeling.models import encoder_outputs
 from quintain.nlp.modeling.networks import classification
 
 
 @keras.saving.register_keras_serializable("Text")
-class BertTokenClassifier(
-    constructor_config.ConstructorConfig, functional_view.FunctionalView, keras.Model
-):
+class BertTokenClassifier(constructed_model.ConstructedModel):
     """Predicts the class of each word.
 
     Source:
@@ -77,10 +75,6 @@ class BertTokenClassifier(
     def checkpoint_items(self) -> dict[str, Any]:
         """The parts of checkpoints that other tasks start from."""
         return {"encoder": self.encoder}
-
-    @override
-    def build(self, input_shape: Any = None) -> None:
-        """Does nothing: all weights were made by the constructor."""
 
     @override
     def call(self, inputs: Any) -> dict[str, tf.Tensor]:

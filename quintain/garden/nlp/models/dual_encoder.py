@@ -12,7 +12,7 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.nlp.modeling import constructor_config, layers
+from quintain.nlp.modeling import constructed_model, layers
 from quintain.nlp.modeling.models import encoder_outputs
 from quintain.nlp.modeling.networks import text_encoder
 
@@ -20,7 +20,7 @@ _SIDES = ("left", "right")
 
 
 @keras.saving.register_keras_serializable("Text")
-class DualEncoder(constructor_config.ConstructorConfig, keras.Model):
+class DualEncoder(constructed_model.ConstructorConfig, keras.Model):
     """One encoder for two texts; logits say which texts of a batch belong together.
 
     Source:

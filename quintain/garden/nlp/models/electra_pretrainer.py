@@ -16,7 +16,7 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain.modeling import tf_utils
-from quintain.nlp.modeling import constructor_config, layers
+from quintain.nlp.modeling import constructed_model, layers
 from quintain.nlp.modeling.models import encoder_outputs
 
 _DISALLOWED = 1000.0
@@ -24,7 +24,7 @@ _TINY = 1e-9
 
 
 @keras.saving.register_keras_serializable("Text")
-class ElectraPretrainer(constructor_config.ConstructorConfig, keras.Model):
+class ElectraPretrainer(constructed_model.ConstructorConfig, keras.Model):
     """Two encoders: one predicts masked words, the other which words were replaced by these.
 
     Source:
@@ -44,7 +44,7 @@ class ElectraPretrainer(constructor_config.ConstructorConfig, keras.Model):
         disallow_correct: bool = False,
         **kwargs: Any,
     ) -> None:
-        given = constructor_config.arguments(locals())
+        given = constructed_model.arguments(locals())
         super().__init__(**kwargs)
         self._keep_config(**given)
         self.generator_network = generator_network

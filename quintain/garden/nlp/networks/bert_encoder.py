@@ -9,7 +9,7 @@ from typing import Any
 import keras
 
 from quintain.modeling import tf_utils
-from quintain.nlp.modeling import activations, constructor_config, layers
+from quintain.nlp.modeling import activations, constructed_model, layers
 from quintain.nlp.modeling.networks import text_encoder
 
 _OTHER_NAMES = {
@@ -118,7 +118,7 @@ class BertEncoderV2(_Bert):
         return_word_embeddings: bool = False,
         **kwargs: Any,
     ) -> None:
-        sizes = constructor_config.arguments(locals())
+        sizes = constructed_model.arguments(locals())
         # Arguments of `BertEncoder` that do nothing here: outputs are a dictionary of all of them.
         for name in ("dict_outputs", "return_all_encoder_outputs"):
             kwargs.pop(name, None)
@@ -157,7 +157,7 @@ class BertEncoder(_Bert):
         return_word_embeddings: bool = False,
         **kwargs: Any,
     ) -> None:
-        sizes = constructor_config.arguments(locals())
+        sizes = constructed_model.arguments(locals())
         if "sequence_length" in kwargs:
             kwargs.pop("sequence_length")
             warnings.warn(

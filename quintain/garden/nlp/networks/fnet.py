@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from quintain import errors
 from quintain.modeling import tf_utils
-from quintain.nlp.modeling import activations, constructor_config, layers
+from quintain.nlp.modeling import activations, constructed_model, layers
 from quintain.nlp.modeling.networks import text_encoder
 
 
@@ -54,7 +54,7 @@ class FNet(text_encoder.TextEncoder):
         Raises:
             ValueError: If there is no such mechanism.
         """
-        given = constructor_config.arguments(locals())
+        given = constructed_model.arguments(locals())
         inner_activation = keras.activations.get(inner_activation)
         super().__init__(
             vocab_size,

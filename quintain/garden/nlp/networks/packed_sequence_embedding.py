@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from quintain import errors
 from quintain.modeling import tf_utils
-from quintain.nlp.modeling import constructor_config, layers
+from quintain.nlp.modeling import constructed_model, layers
 from quintain.nlp.modeling.networks import text_encoder
 
 
@@ -119,7 +119,7 @@ class PositionEmbeddingWithSubSeqMask(keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable("Text")
-class PackedSequenceEmbedding(constructor_config.ConstructorConfig, keras.Model):
+class PackedSequenceEmbedding(constructed_model.ConstructorConfig, keras.Model):
     """Embeds words, positions and types, and says which positions may see each other.
 
     For `EncoderScaffold`, as its `embedding_cls`.

@@ -15,14 +15,14 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain.modeling import tf_utils
-from quintain.nlp.modeling import constructor_config
+from quintain.nlp.modeling import constructed_model
 from quintain.nlp.modeling.networks import classification
 
 _IMPOSSIBLE: Final = 1e30
 
 
 @keras.saving.register_keras_serializable("Text")
-class SpanLabeling(constructor_config.ConstructorConfig, keras.Model):
+class SpanLabeling(constructed_model.ConstructorConfig, keras.Model):
     """A dense layer on top of each position; Keras' functional model.
 
     Takes `[B, S, input_width]` and gives a list of two `[B, S]`: begins and ends.
@@ -60,7 +60,7 @@ class SpanLabeling(constructor_config.ConstructorConfig, keras.Model):
 
 
 @keras.saving.register_keras_serializable("Text")
-class XLNetSpanLabeling(constructor_config.ConstructorConfig, keras.layers.Layer):
+class XLNetSpanLabeling(constructed_model.ConstructorConfig, keras.layers.Layer):
     """Predicts begins, the ends that go with them, and whether there is an answer at all.
 
     Source:

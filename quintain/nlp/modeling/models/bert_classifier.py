@@ -13,15 +13,13 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain.modeling import unbuilt_layers
-from quintain.nlp.modeling import constructor_config, functional_view
+from quintain.nlp.modeling import constructed_model
 from quintain.nlp.modeling.layers import cls_head as cls_head_module
 from quintain.nlp.modeling.models import encoder_outputs
 
 
 @keras.saving.register_keras_serializable("Text")
-class BertClassifier(
-    constructor_config.ConstructorConfig, functional_view.FunctionalView, keras.Model
-):
+class BertClassifier(constructed_model.ConstructedModel):
     """Predicts the class of a text or of a pair of texts, or a number.
 
     Source:
@@ -77,10 +75,6 @@ class BertClassifier(
         parts = getattr(self.classifier, "checkpoint_items", {})
         named = {f"{self.classifier.name}.{name}": part for name, part in parts.items()}
         return {"encoder": self.encoder, **named}
-
-    @override
-    def build(self, input_shape: Any = None) -> None:
-        """Does nothing: all weights were made by the constructor."""
 
     @override
     def call(self, inputs: Any, training: bool = False) -> tf.Tensor:

@@ -18,15 +18,13 @@ from typing_extensions import override
 
 from quintain.config import gin_io
 from quintain.modeling import unbuilt_layers
-from quintain.nlp.modeling import constructor_config, functional_view, layers
+from quintain.nlp.modeling import constructed_model, layers
 from quintain.nlp.modeling.models import encoder_outputs
 from quintain.nlp.modeling.networks import classification
 
 
 @keras.saving.register_keras_serializable("Text")
-class BertPretrainer(
-    constructor_config.ConstructorConfig, functional_view.FunctionalView, keras.Model
-):
+class BertPretrainer(constructed_model.ConstructedModel):
     """An encoder with a head for masked words and one classifier.
 
     Source:
@@ -94,10 +92,6 @@ class BertPretrainer(
         return {"encoder": self.encoder, "masked_lm": self.masked_lm}
 
     @override
-    def build(self, input_shape: Any = None) -> None:
-        """Does nothing: all weights were made by the constructor."""
-
-    @override
     def call(self, inputs: Any) -> dict[str, tf.Tensor]:
         """Predicts.
 
@@ -121,9 +115,7 @@ class BertPretrainer(
 
 @keras.saving.register_keras_serializable("Text")
 @gin_io.configurable
-class BertPretrainerV2(
-    constructor_config.ConstructorConfig, functional_view.FunctionalView, keras.Model
-):
+class BertPretrainerV2(constructed_model.ConstructedModel):
     """An encoder with a head for masked words, tied to its embeddings, and classifiers.
 
     Source:
@@ -190,10 +182,6 @@ class BertPretrainerV2(
             for name, part in getattr(head, "checkpoint_items", {}).items():
                 parts[f"{head.name}.{name}"] = part
         return parts
-
-    @override
-    def build(self, input_shape: Any = None) -> None:
-        """Does nothing: all weights were made by the constructor."""
 
     @override
     def call(self, inputs: Any, training: bool = False) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from typing_extensions import override
 
 from quintain import errors
 from quintain.kernels import casts
-from quintain.nlp.modeling import constructor_config, int8_weights, layers
+from quintain.nlp.modeling import constructed_model, int8_weights, layers
 from quintain.nlp.modeling.layers import dropout, own_classes, packed_rows, projection
 from quintain.nlp.modeling.models import transformer_stacks
 from quintain.nlp.modeling.ops import cached_decoder, candidate_loop, decoding, step_decoder
@@ -35,7 +35,7 @@ _LONGEST_WAVELENGTH: Final = 10_000.0
 
 
 @keras.saving.register_keras_serializable("Text")
-class Seq2SeqTransformer(constructor_config.ConstructorConfig, keras.Model):
+class Seq2SeqTransformer(constructed_model.ConstructorConfig, keras.Model):
     """Translates sequences of ids; one matrix embeds both sides and computes the logits.
 
     All variables exist once the model is constructed.
@@ -99,7 +99,7 @@ class Seq2SeqTransformer(constructor_config.ConstructorConfig, keras.Model):
                 into `position_repeats` even numbers, `padded_decode` lacks `decode_max_length`, or
                 a number of the decoding is out of its range.
         """
-        given = constructor_config.arguments(locals())
+        given = constructed_model.arguments(locals())
         super().__init__(**kwargs)
         if embedding_width % 2:
             raise errors.ConfigError(

@@ -4,7 +4,7 @@ from typing import Any
 
 import keras
 
-from quintain.nlp.modeling import constructor_config
+from quintain.nlp.modeling import constructed_model
 
 OUTPUTS = ("logits", "predictions")
 """Kinds of outputs: as they are, or their log-softmax."""
@@ -23,7 +23,7 @@ def check_output(output: str) -> None:
 
 
 @keras.saving.register_keras_serializable("Text")
-class Classification(constructor_config.ConstructorConfig, keras.Model):
+class Classification(constructed_model.ConstructorConfig, keras.Model):
     """A dense layer from `[B, input_width]` to `[B, num_classes]`; Keras' functional model."""
 
     def __init__(

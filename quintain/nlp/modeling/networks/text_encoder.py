@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from quintain import errors
 from quintain.modeling import tf_utils
-from quintain.nlp.modeling import constructor_config, functional_view, layers
+from quintain.nlp.modeling import constructed_model, layers
 from quintain.nlp.modeling.layers import dropout, packed_rows
 from quintain.nlp.modeling.layers.layer_normalization import LayerNormalization
 
@@ -31,9 +31,7 @@ INITIALIZER: Final = tf_utils.build_constant_initializer(0.02)
 _EPSILON: Final = 1e-12
 
 
-class TextEncoder(
-    constructor_config.ConstructorConfig, functional_view.FunctionalView, keras.Model
-):
+class TextEncoder(constructed_model.ConstructedModel):
     """Embeds words, positions and types, runs blocks, and pools the first position.
 
     Subclasses make the blocks, by `_add_blocks`. All variables exist once it is constructed.
@@ -162,10 +160,6 @@ class TextEncoder(
             if not block.built:
                 block.build((None, length, self.hidden_size))
         self._transformer_layers = list(blocks)
-
-    @override
-    def build(self, input_shape: Any = None) -> None:
-        """Does nothing: all weights were made by the constructor."""
 
     @property
     def inputs(self) -> Any:

@@ -1,36 +1,35 @@
-"""Serves an app over HTTP, and HTTPS, from a thread of this process."""
+"""An app over HTTP, and HTTPS: sockets that listen, and servers in a thread or until a signal."""
 
 import contextlib
+import ipaddress
 import logging
+import math
 import socket
 import ssl
 import threading
 import time
 from collections.abc import Iterator
-from typing import Final
+from types import FrameType
+from typing import Any, Final
 
-import fastapi
+import uvicorn
+from typing_extensions import override
 
 from quintain import errors
-from quintain.client import address
-from quintain.web import connection_limits, connections, doors, tls_connections
+from quintain.web import connections
 
 HOST: Final = "127.0.0.1"
 """The address that is listened on unless another one is named: only this machine reaches it."""
 
 logger = logging.getLogger(__name__)
 
-_NETWORK_SHARE: Final = 0.25
-"""Part of the connections that may come over TCP; trials and commands use the Unix socket."""
-
-_CLIENT_SHARE: Final = 0.25
 _START_SECS: Final = 20.0
 _STOP_SECS: Final = 10.0
 _GRACE_SECS: Final = 5
-"""Time in which requests may end that are worked on when the server stops."""
+"""Time in which requests may end that are worked on when a server in a thread stops."""
 
 
-def listen(port: int, former_port: int, host: str = HOST) -> socket.socket:
+def listen(port: int, former_port: int = 0, host: str = HOST) -> socket.socket:
     """Returns a socket that listens.
 
     Args:
@@ -53,7 +52,7 @@ def listen(port: int, former_port: int, host: str = HOST) -> socket.socket:
     if not port and former_port:
         with contextlib.suppress(OSError):
             return _bind(family, str(number), former_port)
-        if not address.is_loopback(str(number)):
+        if not ipaddress.ip_address(number).is_loopback:
             logger.warning(
                 "Port %d, on which agents and users look for this master, is taken; another one is "
                 "used. Name one by --port that stays free.",
@@ -77,53 +76,89 @@ def _bind(family: int, host: str, port: int) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
-        listener.listen(doors.BACKLOG)
+        listener.listen(connections.BACKLOG)
     except OSError:
         listener.close()
         raise
     return listener
 
 
+def get_url(host: str, listener: socket.socket) -> str:
+    """Returns the address under which a listener is reached, as browsers take it.
+
+    Args:
+        host: What was given to `listen`.
+        listener: What it returned.
+    """
+    shown = f"[{host}]" if ":" in host else host
+    return f"http://{shown}:{listener.getsockname()[1]}"
+
+
+def is_open(listener: socket.socket) -> bool:
+    """Returns whether other machines may reach a listener."""
+    address = str(listener.getsockname()[0]).partition("%")[0]
+    return not ipaddress.ip_address(address).is_loopback
+
+
 @contextlib.contextmanager
 def serve(
-    app: fastapi.FastAPI,
+    app: Any,
     *listeners: socket.socket,
-    limits: connection_limits.Limits | None = None,
+    limits: connections.Limits | None = None,
     tls: ssl.SSLContext | None = None,
-) -> Iterator[tls_connections.Server]:
-    """Serves an app in a thread, on sockets that listen, and gives what does it.
+) -> Iterator[None]:
+    """Serves an app in a thread, on sockets that listen.
 
     Args:
         app: What answers.
         *listeners: The sockets.
-        limits: Limits on connections; those of a master that this machine asks if None.
+        limits: Limits on connections; what the system allows if None.
         tls: How TLS is spoken on the sockets that are no Unix sockets; None for plain text.
 
     Raises:
         ClusterError: If the server does not come up.
     """
+    room = connections.Room(limits or connections.find_limits())
     config = connections.build_config(
-        app,
-        limits
-        or connection_limits.find_limits(network_share=_NETWORK_SHARE, client_share=_CLIENT_SHARE),
-        log_level=logging.WARNING,
-        lifespan="off",
-        # Who connects is who connects, whatever they say.
-        proxy_headers=False,
-        timeout_graceful_shutdown=_GRACE_SECS,
+        app, room, tls=tls, lifespan="off", timeout_graceful_shutdown=_GRACE_SECS
     )
-    plain = [one for one in listeners if tls is None or one.family == socket.AF_UNIX]
-    secured = [one for one in listeners if one not in plain]
-    server = tls_connections.Server(config, context=tls, listeners=secured)
-    thread = threading.Thread(target=server.run, args=(plain,), name="quintain-http", daemon=True)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(
+        target=server.run, args=(list(listeners),), name="quintain-http", daemon=True
+    )
     thread.start()
     deadline_secs = time.monotonic() + _START_SECS
     while not server.started:
         if not thread.is_alive() or time.monotonic() > deadline_secs:
-            raise errors.ClusterError("The HTTP server of the master did not start.")
+            raise errors.ClusterError("The HTTP server did not start.")
         time.sleep(0.005)
     try:
-        yield server
+        yield
     finally:
         server.should_exit = True
+        # Who does not read keeps an answer that goes on for ever from its end.
+        room.hurry()
         thread.join(_STOP_SECS)
+
+
+class _Server(uvicorn.Server):
+    """Ends in order on SIGINT and SIGTERM, and does not die of the signal afterwards."""
+
+    @override
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        # The second one does not wait for the answers.
+        self.force_exit = self.should_exit
+        self.should_exit = True
+
+
+def serve_until_signal(app: Any, listener: socket.socket, *, grace_secs: float = 30.0) -> None:
+    """Serves until SIGINT or SIGTERM; then answers what waits.
+
+    Args:
+        app: What answers.
+        listener: A socket that listens; it is closed at the end.
+        grace_secs: How long the answers to what waits may take. A second signal ends at once.
+    """
+    room = connections.Room(connections.find_limits())
+    config = connections.build_config(app, room, timeout_graceful_shutdown=math.ceil(grace_secs))
+    _Server(config).run(sockets=[listener])

@@ -10,8 +10,7 @@ import fastapi
 import pytest
 from fastapi import responses
 
-from quintain.server.http import http_server
-from quintain.web import cut_requests
+from quintain.web import http_server, request_life
 
 ASK = b"GET /%s HTTP/1.1\r\nHost: x\r\n\r\n"
 
@@ -23,7 +22,7 @@ def refuse(status_code, message):
 def build_app(begun=lambda: None):
     """Returns an app that never answers, or never ends its answer."""
     app = fastapi.FastAPI()
-    app.add_middleware(cut_requests.CutRequests, refuse=refuse)
+    app.add_middleware(request_life.RequestLife, refuse=refuse)
 
     @app.get("/never")
     async def wait():
@@ -113,6 +112,6 @@ def test_a_task_that_cancels_itself_is_a_fault_as_ever():
     async def give_up(scope, receive, send):
         raise asyncio.CancelledError
 
-    stands = cut_requests.CutRequests(give_up, refuse=refuse)
+    stands = request_life.RequestLife(give_up, refuse=refuse)
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(stands({"type": "http"}, None, None))

@@ -1,9 +1,11 @@
 """Models that are described by the arguments of their constructors."""
 
+import functools
 from collections.abc import Mapping
 from typing import Any, Self
 
 import keras
+from typing_extensions import override
 
 
 class ConstructorConfig:
@@ -29,6 +31,30 @@ class ConstructorConfig:
     ) -> Self:
         """Builds a model from what `get_config` returned, or from what was saved of it."""
         return cls(**{name: revive(value, custom_objects) for name, value in config.items()})
+
+
+class ConstructedModel(ConstructorConfig, keras.Model):
+    """A model with `inputs` that is whole once it is constructed.
+
+    It offers what Keras' functional models do, for models that go on from there.
+
+    Example:
+        `keras.Model(encoder.inputs, keras.layers.Dense(2)(encoder.outputs[1]))`.
+    """
+
+    @functools.cached_property
+    def output(self) -> Any:
+        """What the model gives for Keras' inputs `inputs`, in its own structure."""
+        return self(self.inputs)
+
+    @property
+    def outputs(self) -> list[keras.KerasTensor]:
+        """The parts of `output`, those of a dictionary in the order of their names."""
+        return keras.tree.flatten(self.output)
+
+    @override
+    def build(self, input_shape: Any = None) -> None:
+        """Does nothing: all weights were made by the constructor."""
 
 
 def arguments(scope: Mapping[str, Any]) -> dict[str, Any]:
