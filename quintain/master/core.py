@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from quintain import errors
 from quintain.files import disk_errors
-from quintain.master import entries, faults
+from quintain.master import entries, unexpected_errors
 from quintain.master.cleanup import deletions, home_identity
 from quintain.master.machine import active_time
 from quintain.master.machine import effects as effects_lib
@@ -234,8 +234,8 @@ class Core:
             raise lost from error
         logger.error("Experiment %d failed %s.", experiment_id, doing, exc_info=error)
         reason = (
-            f"The platform failed {doing}: {faults.describe(error)}. The log of the master has the "
-            "traceback."
+            f"The platform failed {doing}: {unexpected_errors.describe(error)}. "
+            "The log of the master has the traceback."
         )
         with self.condition:
             # The exception may have left it half changed.
@@ -248,7 +248,7 @@ class Core:
             except errors.StoreError:
                 raise
             except Exception as again:  # noqa: BLE001 - the border between experiments
-                logger.error("It can't end in order: %s", faults.describe(again))  # noqa: TRY400
+                logger.error("It can't end in order: %s", unexpected_errors.describe(again))  # noqa: TRY400
             self._set_aside(experiment_id, reason)
 
     def note_loss(self, error: OSError) -> errors.StoreAwayError | None:

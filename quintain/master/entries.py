@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from quintain.master.machine import effects as effects_lib
 from quintain.master.machine import experiment_machine, trial_machine
-from quintain.master.placing import lacks, pools
+from quintain.master.placing import pools, unmet_needs
 from quintain.master.processes import launcher
 from quintain.records.config import checkpoint_storage_config, experiment_spec
 from quintain.records.rows import experiment, launch, node, trial, workload
@@ -160,7 +160,7 @@ class Entry:
     @property
     def needs(self) -> pools.Needs:
         """Requirements of its trials on machines and slots."""
-        return lacks.find_needs(self.config.resources)
+        return unmet_needs.find_needs(self.config.resources)
 
     def machine_of(self, trial_id: int) -> trial_machine.TrialMachine:
         """Returns the machine of a trial."""

@@ -25,7 +25,7 @@ from quintain.master import (
     orphans,
     recovery,
     scheduling,
-    sweeps,
+    throttle,
 )
 from quintain.master import core as core_lib
 from quintain.master.machine import active_time
@@ -109,7 +109,7 @@ class Master:
         self._metrics = metric_sending.MetricSending(self._core)
         self._accept_new_database = accept_new_database
         self._recent: master_status.MasterStatus | None = None
-        self._looks = sweeps.Sweep()
+        self._looks = throttle.Throttle()
         self._threads: list[threading.Thread] = []
         self._is_stopped = threading.Event()
 

@@ -12,7 +12,7 @@ from quintain.config import overrides as overrides_lib
 from quintain.config import yaml_io
 from quintain.files import atomic_write
 from quintain.master import core as core_lib
-from quintain.master import entries, faults, metric_sending
+from quintain.master import entries, metric_sending, unexpected_errors
 from quintain.master.machine import active_time, experiment_machine
 from quintain.master.transfer import model_files
 from quintain.records.config import experiment_spec, provenance, searcher_base
@@ -109,7 +109,7 @@ def create(
         )
     metric_sending.check(config.loggers)
     storages.build(config.as_dict(), core.home / "checkpoints").check()
-    with faults.search_errors_explained():
+    with unexpected_errors.search_errors_explained():
         machine = experiment_machine.ExperimentMachine(config)
     record = experiment.Experiment(
         id=0,
@@ -154,7 +154,7 @@ def create(
                     session.update_experiment(record)
                     entry = entries.Entry(record, machine, config)
                     for event in map(active_time.stamp, events):
-                        with faults.search_errors_explained():
+                        with unexpected_errors.search_errors_explained():
                             effects = machine.apply(event)
                         session.add_event(record.id, event)
                         entries.write_effects(session, entry, effects)

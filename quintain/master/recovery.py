@@ -75,7 +75,7 @@ def _take_over(
     record: launch.Launch,
 ) -> None:
     scratch = str(entries.scratch_dir(core.home, record))
-    processes.known_lines.expect(record.trial_id)
+    processes.deduplication.expect(record.trial_id)
     lost = []
     for rank, member in enumerate(record.members):
         name, trial_id = launch.member_name(record.launch_id, rank), record.trial_id

@@ -6,7 +6,14 @@ from typing import Final
 
 from quintain import errors
 from quintain.files import changing_files
-from quintain.master import checkpoint_gc, entries, known_lines, log_policies, starting, sweeps
+from quintain.master import (
+    checkpoint_gc,
+    entries,
+    log_deduplication,
+    log_policies,
+    starting,
+    throttle,
+)
 from quintain.master import core as core_lib
 from quintain.master.machine import active_time
 from quintain.master.processes import launch_tokens
@@ -39,7 +46,7 @@ class Scheduling:
     """Starts, watches and ends processes. `tick` is called by one thread only.
 
     Attributes:
-        known_lines: Recognises lines of processes that were taken over.
+        deduplication: Recognises lines of processes that were taken over.
     """
 
     def __init__(
@@ -64,11 +71,11 @@ class Scheduling:
         )
         self._exits: list[launcher_lib.ProcessExit] = []
         self._lines: list[log.LogRow] = []
-        self.known_lines = known_lines.KnownLines(core.store)
+        self.deduplication = log_deduplication.LogDeduplication(core.store)
         self._last_tick = time.monotonic()
         self._last_watch = self._last_tick
         self._unwatched: list[entries.LiveLaunch] = []
-        self._collection = sweeps.Sweep()
+        self._collection = throttle.Throttle()
 
     def tick(self) -> None:
         """Does all that can be done now, without waiting."""
@@ -158,7 +165,7 @@ class Scheduling:
 
     def _keep_lines(self) -> None:
         if self._lines:
-            self._lines = self.known_lines.drop(self._lines)
+            self._lines = self.deduplication.drop(self._lines)
             lines = [line for line in self._lines if self._is_known(line.trial_id)]
             log_policies.note_lines(self._core, lines)
             self._core.write(lambda session: session.add_logs(lines))

@@ -10,7 +10,7 @@ from typing import Final
 
 from quintain import errors
 from quintain.master import core as core_lib
-from quintain.master import entries, faults, room
+from quintain.master import entries, reservations, unexpected_errors
 from quintain.master.placing import demand, policy, pools
 from quintain.master.processes import launch_tokens
 from quintain.master.processes import launcher as launcher_lib
@@ -46,7 +46,7 @@ class Starting:
         address: str,
         launch_key: launch_tokens.LaunchKey,
         note_lost: Callable[[entries.LiveLaunch, int, str], None],
-        backfill_secs: float = room.BACKFILL_SECS,
+        backfill_secs: float = reservations.BACKFILL_SECS,
     ) -> None:
         self._core = core
         self._workers = workers
@@ -54,7 +54,7 @@ class Starting:
         self._address = address
         self._launch_key = launch_key
         self._note_lost = note_lost
-        self._room = room.Room(core, backfill_secs=backfill_secs)
+        self._room = reservations.Reservations(core, backfill_secs=backfill_secs)
         self._seen: object = None
 
     def choose(self) -> list[_Launches]:
@@ -324,7 +324,7 @@ class Starting:
                 identity = self._launcher.start(launch)
             except Exception as error:  # noqa: BLE001 - the border between experiments
                 is_known = isinstance(error, errors.QuintainError)
-                cause = str(error) if is_known else faults.describe(error)
+                cause = str(error) if is_known else unexpected_errors.describe(error)
                 with core.condition:
                     live = core.launches_by_trial[launch.trial_id]
                     for rank in range(launch.rank, launch.size):

@@ -22,7 +22,7 @@ from quintain.checkpoints import checkpoints, evaluation_log, recovery_state, ru
 from quintain.distribute import distribution, runtime_environment
 from quintain.files import file_io, file_paths, literal_paths, whole_files
 from quintain.orbit import checkpoint_watch
-from quintain.run import actions, history, run_kinds, run_mode, run_options, train_lib
+from quintain.run import actions, history, run_mode, run_options, runner_factory, train_lib
 from quintain.settings import config_definitions as cfg
 
 STATE_FILE: Final = "continuous_finetune.json"
@@ -272,7 +272,7 @@ def _finetune(
         _remove_run(model_dir)
         _write_state(model_dir, {**state, "step": step})
     runtime_environment.set_seed(params.runtime)
-    runner = run_kinds.build_runner(
+    runner = runner_factory.build_runner(
         strategy,
         run_mode.Mode.TRAIN_AND_EVAL,
         _start_from(params, path, step),

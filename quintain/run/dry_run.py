@@ -17,7 +17,7 @@ from quintain.core.loop import stateful_trainer
 from quintain.distribute import distribution
 from quintain.input import poisson_sampling
 from quintain.orbit import iterators
-from quintain.run import run_kinds, run_mode, run_options
+from quintain.run import run_mode, run_options, runner_factory
 from quintain.settings import config_definitions as cfg
 
 _TIMED_STEPS: Final = 3
@@ -84,7 +84,7 @@ def dry_run(params: cfg.ExperimentConfig, mode: str, scratch_dir: str) -> DryRun
     with distribution.precision(params.runtime), strategy.scope():
         if params.runtime.seed is not None:
             keras.utils.set_random_seed(params.runtime.seed)
-        runner = run_kinds.build_runner(
+        runner = runner_factory.build_runner(
             strategy,
             "train_and_eval" if evaluate else "train",
             params,

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.distribute import distribution
-from quintain.run import run_kinds, run_options
+from quintain.run import run_options, runner_factory
 from quintain.settings import config_definitions as cfg
 
 _SMOOTHING: Final = 0.9
@@ -91,7 +91,9 @@ def find(
     strategy = distribution.build_strategy(params.runtime)
     with distribution.precision(params.runtime), strategy.scope():
         options = run_options.RunOptions(save_summary=False)
-        trainer = run_kinds.build_runner(strategy, "train", params, scratch_dir, options).trainer
+        trainer = runner_factory.build_runner(
+            strategy, "train", params, scratch_dir, options
+        ).trainer
         mean, blown_up = 0.0, False
         rates: list[float] = []
         losses: list[float] = []

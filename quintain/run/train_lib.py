@@ -212,7 +212,7 @@ def train_from_config(
         Interrupted: On SIGTERM or Ctrl-C, after the checkpoint is saved.
         QuintainError: If the run can't start or can't go on.
     """
-    from quintain.run import run_kinds  # noqa: PLC0415 - programs with their own task do without
+    from quintain.run import runner_factory  # noqa: PLC0415 - programs with their own task do without
 
     parsed_mode = run_mode.parse_mode(mode)
     run_mode.check_run(params, parsed_mode, model_dir)
@@ -244,10 +244,10 @@ def train_from_config(
             stack.enter_context(preemption.notices_watched(strategy, interruption))
         runner: experiment_runner.ExperimentRunner | None = None
         stack.enter_context(
-            run_kinds.task_errors_explained(params, lambda: runner.trainer if runner else None)
+            runner_factory.task_errors_explained(params, lambda: runner.trainer if runner else None)
         )
         runtime_environment.set_seed(params.runtime)
-        runner = run_kinds.build_runner(
+        runner = runner_factory.build_runner(
             strategy,
             mode,
             params,

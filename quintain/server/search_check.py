@@ -3,7 +3,7 @@
 import time
 from typing import Any, Final
 
-from quintain.master import faults
+from quintain.master import unexpected_errors
 from quintain.records.config import experiment_spec
 from quintain.search import simulate
 
@@ -18,7 +18,7 @@ def check(config: experiment_spec.ExperimentSpec) -> dict[str, Any]:
         ConfigError: If it can't be played.
     """
     deadline_secs = time.monotonic() + _MAX_SECS
-    with faults.search_errors_explained():
+    with unexpected_errors.search_errors_explained():
         estimate = simulate.estimate(
             config, _MAX_TRIALS, lambda _: time.monotonic() >= deadline_secs
         )

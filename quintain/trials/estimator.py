@@ -8,12 +8,12 @@ import tensorflow as tf
 
 from quintain.trials import estimator_reducers, trial_context
 from quintain.trials.graphs import estimator_trial
-from quintain.trials.older import experimental_context
+from quintain.trials.older import pedl_context
 
 EstimatorTrial = estimator_trial.EstimatorTrial
 EstimatorTrialContext = trial_context.TrialContext
 EstimatorContext = trial_context.TrialContext
-EstimatorExperimentalContext = experimental_context.ExperimentalContext
+EstimatorExperimentalContext = pedl_context.ExperimentalContext
 MetricReducer = estimator_reducers.MetricReducer
 wrap_dataset = trial_context.wrap_dataset
 wrap_optimizer = trial_context.wrap_optimizer

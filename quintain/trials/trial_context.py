@@ -9,7 +9,7 @@ from typing import Any, Final
 from quintain import errors
 from quintain.records.rows import trial
 from quintain.trials import distributed_context
-from quintain.trials.older import experimental_context
+from quintain.trials.older import pedl_context
 
 _BATCH_SIZE_NAMES: Final = ("global_batch_size", "batch_size")
 
@@ -64,7 +64,7 @@ class TrialContext:
         self.distributed = distributed_context.DistributedContext(
             spec.rank, nodes, key=spec.exchange_key
         )
-        self.experimental = experimental_context.ExperimentalContext(self)
+        self.experimental = pedl_context.ExperimentalContext(self)
         self.functions = dict(functions or {})
         self.download_data_dir: str | None = None
         self.has_trained = False

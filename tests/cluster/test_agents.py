@@ -6,7 +6,7 @@ import json
 import pytest
 
 from quintain import errors
-from quintain.cluster.agents import agent_protocol, members
+from quintain.cluster.agents import agent_protocol, agent_state
 from quintain.records.rows import log
 from quintain.records.rows import node as node_lib
 
@@ -396,8 +396,8 @@ def test_reports_of_launches_that_are_not_its_own_are_of_no_use(cluster):
 
 
 def test_long_logs_come_in_parts_and_keep_no_other_process_waiting(cluster, monkeypatch):
-    monkeypatch.setattr("quintain.cluster.agents.held_launches._MOST_LINES_BYTES", 3000)
-    monkeypatch.setattr("quintain.cluster.agents.held_launches._MOST_UNKEPT_BYTES", 9000)
+    monkeypatch.setattr("quintain.cluster.agents.agent_launches._MOST_LINES_BYTES", 3000)
+    monkeypatch.setattr("quintain.cluster.agents.agent_launches._MOST_UNKEPT_BYTES", 9000)
     sizes = []
     receive = cluster.master.receive
 
@@ -454,7 +454,7 @@ def test_a_machine_that_was_lost_for_long_is_not_shown_any_more(cluster):
 
 
 def test_the_more_agents_there_are_the_less_often_each_calls_but_always_in_time():
-    few, many, most = (members.find_paces(count, 30.0) for count in (3, 250, 10_000))
+    few, many, most = (agent_state.find_paces(count, 30.0) for count in (3, 250, 10_000))
 
     assert [each["wait_secs"] for each in (few, many, most)] == [10.0, 12.5, 15.0]
     assert [each["log_secs"] for each in (few, many, most)] == [0.2, 0.5, 20.0]

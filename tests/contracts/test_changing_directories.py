@@ -26,7 +26,7 @@ _MAY_LIST = {
     "server/runs/run_samples.py": "passes over directories that can't be listed",
     "storage/run_mirror.py": "looks again if a file of a run is gone",
     "trials/graphs/estimator_trial.py": "lists what the trial has written itself",
-    "trials/process/rank_parts.py": "lists what the trial has written itself",
+    "trials/process/rank_files.py": "lists what the trial has written itself",
     "trials/task_trial.py": "lists the trial's own files",
     "trials/process/trial_loader.py": "reads the user's code, which is a copy",
     "trials/warm_start.py": "lists the devices of the system, by name only",

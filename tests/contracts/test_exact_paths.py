@@ -25,7 +25,7 @@ _MAY_GLOB = {
     "cluster/agents/agent_directory.py": "reads its own notes of launches",
     "testing/postgres_server.py": "looks for the programs of a server",
     "files/atomic_write.py": "syncs all files below a directory taken as it is",
-    "trials/process/rank_parts.py": "reads what a trial has written into an empty directory",
+    "trials/process/rank_files.py": "reads what a trial has written into an empty directory",
 }
 """Files that may call `glob` or `rglob`, and why nothing is lost by it."""
 

@@ -108,9 +108,9 @@ PRIVATE_CLASSES = {
     "orbit/cluster.py: extended._quintain_collectives",
     "trials/graphs/estimator_trial.py: rebuilt._call_input_fn",
     "trials/graphs/estimator_trial.py: rebuilt._call_model_fn",
-    "trials/older/former_optimizers.py: keras.optimizers.Optimizer._backend_update_step",
-    "trials/older/legacy_optimizers.py: _Optimizer._apply_dense",
-    "trials/older/legacy_optimizers.py: _Optimizer._apply_sparse",
+    "trials/older/keras2_optimizers.py: keras.optimizers.Optimizer._backend_update_step",
+    "trials/older/tf1_optimizers.py: _Optimizer._apply_dense",
+    "trials/older/tf1_optimizers.py: _Optimizer._apply_sparse",
     "trials/warm_start.py: eager_context._context",
     "trials/warm_start.py: graphs._global_default_graph",
 }

@@ -6,10 +6,10 @@ import random
 import pytest
 
 from quintain import errors
-from quintain.master import checkpoint_gc, core, entries, orphans, room, starting
+from quintain.master import checkpoint_gc, core, entries, orphans, reservations, starting
 from quintain.master import master as master_lib
 from quintain.master.machine import experiment_machine, trial_machine
-from quintain.master.placing import lacks
+from quintain.master.placing import unmet_needs
 from quintain.master.workers import process_exits, worker_calls, workload_results
 from quintain.records import checkpoint_manifest
 from quintain.records.rows import states
@@ -36,8 +36,8 @@ PLACES = {
     "spec": (worker_calls.WorkerCalls, "_build_order"),
     "metric": (workload_results, "describe"),
     "launch": (starting.Starting, "_prepare"),
-    "room": (room.Room, "find"),
-    "needs": (lacks, "find_needs"),
+    "room": (reservations.Reservations, "find"),
+    "needs": (unmet_needs, "find_needs"),
     "exit": (process_exits, "describe"),
     "garbage": (checkpoint_gc, "collect_ended"),
 }

@@ -277,13 +277,13 @@ def test_a_run_from_a_config_leaves_its_params(tmp_path, source):
 @pytest.mark.slow
 def test_checkpoints_can_be_written_in_the_foreground(tmp_path, source, monkeypatch):
     asked = []
-    build = continuous_finetune_lib.run_kinds.build_runner
+    build = continuous_finetune_lib.runner_factory.build_runner
 
     def record(*args):
         asked.append(args[-1].enable_async_checkpointing)
         return build(*args)
 
-    monkeypatch.setattr(continuous_finetune_lib.run_kinds, "build_runner", record)
+    monkeypatch.setattr(continuous_finetune_lib.runner_factory, "build_runner", record)
     params = build_params()
     params.task.init_checkpoint = str(source)
 

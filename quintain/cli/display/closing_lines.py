@@ -67,7 +67,7 @@ def show_result(
         secs: How long it took.
         gin_flags: The gin flags as they were given, with a space before each.
     """
-    from quintain.run import run_kinds
+    from quintain.run import runner_factory
 
     _show_metrics(result.logs)
     state = f"at step {result.step} of {result.train_steps}"
@@ -79,7 +79,7 @@ def show_result(
     click.echo(f"\nThe run in {model_dir} is {state} ({took}). What next:", err=True)
     directory = shlex.quote(model_dir)
     flags = "".join(f" --import={name}" for name in parsed.imports) + gin_flags
-    commands = run_kinds.list_next_commands(parsed.params, directory)
+    commands = runner_factory.list_next_commands(parsed.params, directory)
     goes_on = f"quintain train --model_dir={directory}{flags}"
     if result.is_stopped_early:
         goes_on += " --set trainer.early_stopping.patience=N"

@@ -16,7 +16,7 @@ from quintain.cli import options
 from quintain.cli.lazy_group import FlagCommand
 from quintain.cli.platform import migrated_code, migrated_configs
 from quintain.files import atomic_write
-from quintain.records.config import former_names, source_folders
+from quintain.records.config import foreign_imports, source_folders
 
 BACKUP: Final = ".orig"
 """Ending of the copy of a file that git could not give back."""
@@ -89,7 +89,7 @@ def _list_files(path: pathlib.Path) -> Iterator[pathlib.Path]:
 
 def _look_at(path: pathlib.Path) -> _Change:
     before = path.read_bytes()
-    if not any(root.encode() in before for root in former_names.ROOTS) and (
+    if not any(root.encode() in before for root in foreign_imports.ROOTS) and (
         path.suffix not in _CONFIGS
     ):
         return _Change(path, before, before, ())

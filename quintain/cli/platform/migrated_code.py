@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from quintain import errors
-from quintain.records.config import former_names
+from quintain.records.config import foreign_imports
 from quintain.reference import reference_names
 
 _FROM: Final = re.compile(r"from[\s\\]+([A-Za-z_][\w.]*)")
 _NEWLINE: Final = re.compile(r"\r\n|\r|\n")
-_QUOTED: Final = re.compile(rf"(?:{'|'.join(former_names.ROOTS)})(?:\.[A-Za-z_]\w*)+")
+_QUOTED: Final = re.compile(rf"(?:{'|'.join(foreign_imports.ROOTS)})(?:\.[A-Za-z_]\w*)+")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,7 +75,7 @@ def migrate(source: str) -> Migrated:
             edits += _move_from(node, source, starts)
             notes += _check_from(node)
             for alias in node.names:
-                renamed = former_names.rename(f"{node.module}.{alias.name}")
+                renamed = foreign_imports.rename(f"{node.module}.{alias.name}")
                 if renamed is not None and _is_package(renamed):
                     aliases[alias.asname or alias.name] = renamed
         elif isinstance(node, ast.Constant) and _QUOTED.fullmatch(str(node.value)):
@@ -88,7 +88,7 @@ def migrate(source: str) -> Migrated:
 
 def _move_import(alias: ast.alias, source: str, starts: list[int]) -> Iterator[_Edit]:
     """Yields the change of `import a.b` or `import a.b as c`; the name it binds stays."""
-    renamed = former_names.rename(alias.name)
+    renamed = foreign_imports.rename(alias.name)
     if renamed is None:
         return
     start = _offset(source, starts, alias.lineno, alias.col_offset)
@@ -98,12 +98,12 @@ def _move_import(alias: ast.alias, source: str, starts: list[int]) -> Iterator[_
     elif not dot:
         yield _Edit(start, start + len(alias.name), f"{renamed} as {root}")
     else:
-        both = f"{renamed}, {former_names.ROOTS[root]} as {root}"
+        both = f"{renamed}, {foreign_imports.ROOTS[root]} as {root}"
         yield _Edit(start, start + len(alias.name), both)
 
 
 def _move_from(node: ast.ImportFrom, source: str, starts: list[int]) -> Iterator[_Edit]:
-    renamed = former_names.rename(node.module or "")
+    renamed = foreign_imports.rename(node.module or "")
     start = _offset(source, starts, node.lineno, node.col_offset)
     found = _FROM.match(source, start)
     if renamed is not None and found is not None:
@@ -111,22 +111,22 @@ def _move_from(node: ast.ImportFrom, source: str, starts: list[int]) -> Iterator
 
 
 def _note_alias(alias: ast.alias, aliases: dict[str, str]) -> None:
-    renamed = former_names.rename(alias.name)
+    renamed = foreign_imports.rename(alias.name)
     if renamed is None:
         return
     root = alias.name.partition(".")[0]
-    aliases[alias.asname or root] = renamed if alias.asname else former_names.ROOTS[root]
+    aliases[alias.asname or root] = renamed if alias.asname else foreign_imports.ROOTS[root]
 
 
 def _check_module(module: str, line: int) -> Iterator[Note]:
-    renamed = former_names.rename(module)
+    renamed = foreign_imports.rename(module)
     if renamed is not None and (problem := _find_problem(renamed)):
         yield Note(line, problem)
 
 
 def _check_from(node: ast.ImportFrom) -> Iterator[Note]:
     """Yields what of `from module import names` is not there."""
-    renamed = former_names.rename(node.module or "")
+    renamed = foreign_imports.rename(node.module or "")
     if renamed is None:
         return
     if problem := _find_problem(renamed):

@@ -9,12 +9,12 @@ import yaml
 
 from quintain import errors
 from quintain.cli.platform import migrated_code
-from quintain.records.config import experiment_dialects, former_names
+from quintain.records.config import experiment_dialects, foreign_imports
 
-_MODULE: Final = re.compile(rf"(?:{'|'.join(former_names.ROOTS)})(?:\.[A-Za-z_]\w*)+")
+_MODULE: Final = re.compile(rf"(?:{'|'.join(foreign_imports.ROOTS)})(?:\.[A-Za-z_]\w*)+")
 _GIN_IMPORT: Final = re.compile(r"^(\s*import\s+)([A-Za-z_][\w.]*)", re.MULTILINE)
 _MENTION: Final = re.compile(
-    rf"(?:(?<=import )|(?<=from )|(?<=-m ))(?:{'|'.join(former_names.ROOTS)})\b[\w.]*"
+    rf"(?:(?<=import )|(?<=from )|(?<=-m ))(?:{'|'.join(foreign_imports.ROOTS)})\b[\w.]*"
 )
 
 
@@ -38,7 +38,7 @@ def migrate_yaml(source: str, path: pathlib.Path) -> migrated_code.Migrated:
         former, colon, rest = str(node.value).partition(":")
         if _MODULE.fullmatch(former):
             start, end = node.start_mark.index, node.end_mark.index
-            value = f"{former_names.rename(former)}{colon}{rest}"
+            value = f"{foreign_imports.rename(former)}{colon}{rest}"
             moved = moved[:start] + source[start:end].replace(str(node.value), value) + moved[end:]
     return migrated_code.Migrated(moved, tuple(_check_experiment(moved, path)))
 
@@ -47,7 +47,7 @@ def migrate_gin(source: str) -> migrated_code.Migrated:
     """Returns a gin file whose imports are Quintain's."""
 
     def move(found: re.Match[str]) -> str:
-        return found[1] + (former_names.rename(found[2]) or found[2])
+        return found[1] + (foreign_imports.rename(found[2]) or found[2])
 
     return migrated_code.Migrated(_GIN_IMPORT.sub(move, source))
 

@@ -212,9 +212,9 @@ def train(
             screen.stop()
             parameter_servers.serve()
             return
-        from quintain.run import run_kinds, run_options, train_lib, train_reporter
+        from quintain.run import run_options, runner_factory, train_lib, train_reporter
 
-        labels = run_kinds.merge_metric_labels(parsed.params)
+        labels = runner_factory.merge_metric_labels(parsed.params)
         run = run_options.RunOptions(
             run_post_eval=run_post_eval,
             enable_async_checkpointing=enable_async_checkpointing,

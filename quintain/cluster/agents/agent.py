@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from quintain import errors
-from quintain.cluster.agents import agent_client, agent_directory, agent_protocol, held_launches
+from quintain.cluster.agents import agent_client, agent_directory, agent_launches, agent_protocol
 from quintain.master.processes import launcher as launcher_lib
 from quintain.master.processes import usage_meter
 from quintain.records import process_identity
@@ -88,7 +88,7 @@ class NodeAgent:
     def __init__(
         self,
         client: agent_client.AgentClient,
-        launcher: held_launches.ProcessOwner,
+        launcher: agent_launches.ProcessOwner,
         directory: agent_directory.AgentDirectory,
         settings: AgentSettings,
     ) -> None:
@@ -96,7 +96,7 @@ class NodeAgent:
         self._launcher = launcher
         self._directory = directory
         self._settings = settings
-        self._held = held_launches.HeldLaunches(launcher, directory, settings.name)
+        self._held = agent_launches.AgentLaunches(launcher, directory, settings.name)
         self._wake = threading.Event()
         self._orders_lock = threading.Lock()
         self._session: _Session | None = None
@@ -381,7 +381,7 @@ class _Session:
     def __post_init__(self) -> None:
         self._meter = usage_meter.UsageMeter(sample_secs=self.welcome.usage_secs)
 
-    def measure(self, held: held_launches.HeldLaunches) -> dict[str, dict[str, float]]:
+    def measure(self, held: agent_launches.AgentLaunches) -> dict[str, dict[str, float]]:
         """Returns what processes use, where it is due."""
         now_secs = time.monotonic()
         if now_secs < self.next_measure_secs:

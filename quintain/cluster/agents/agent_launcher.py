@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 from typing_extensions import override
 
 from quintain import errors
-from quintain.cluster.agents import agent_protocol, members
+from quintain.cluster.agents import agent_protocol, agent_state
 from quintain.master.processes import launcher
 from quintain.records.rows import log, trial
 from quintain.records.rows import node as node_lib
@@ -65,8 +65,8 @@ class AgentLauncher(launcher.Launcher):
         self._local = local
         self._node_timeout_secs = node_timeout_secs
         self._clock = clock
-        self._members: dict[str, members.Member] = {}
-        self._launches: dict[str, members.RemoteLaunch] = {}
+        self._members: dict[str, agent_state.Member] = {}
+        self._launches: dict[str, agent_state.RemoteLaunch] = {}
         self._exits: collections.deque[launcher.ProcessExit] = collections.deque()
         self._lines = LineQueue()
         self._usage: collections.deque[tuple[str, dict[str, float]]] = collections.deque()
@@ -90,7 +90,7 @@ class AgentLauncher(launcher.Launcher):
             rank=launch.rank,
             size=launch.size,
         )
-        remote = members.RemoteLaunch(launch.launch_id, launch.trial_id, member, order)
+        remote = agent_state.RemoteLaunch(launch.launch_id, launch.trial_id, member, order)
         with member.lock:
             self._launches[launch.launch_id] = member.launches[launch.launch_id] = remote
             if member.session:
@@ -113,7 +113,7 @@ class AgentLauncher(launcher.Launcher):
             return self._local.adopt(launch_id, trial_id, identity, scratch_dir)
         member = self._get_member(node)
         with member.lock:
-            remote = members.RemoteLaunch(launch_id, trial_id, member)
+            remote = agent_state.RemoteLaunch(launch_id, trial_id, member)
             self._launches[launch_id] = member.launches[launch_id] = remote
         return True
 
@@ -212,7 +212,7 @@ class AgentLauncher(launcher.Launcher):
         )
         return agent_protocol.Welcome(
             session=member.session,
-            **members.find_paces(len(self._members), self._node_timeout_secs),
+            **agent_state.find_paces(len(self._members), self._node_timeout_secs),
             offsets=offsets,
         )
 
@@ -333,16 +333,16 @@ class AgentLauncher(launcher.Launcher):
                 member.set_state()
             self._change = object()
 
-    def _get_member(self, name: str) -> members.Member:
-        return self._members.setdefault(name, members.Member(name, self._clock()))
+    def _get_member(self, name: str) -> agent_state.Member:
+        return self._members.setdefault(name, agent_state.Member(name, self._clock()))
 
-    def _find_member(self, name: str) -> members.Member:
+    def _find_member(self, name: str) -> agent_state.Member:
         member = self._members.get(name)
         if member is None:
             raise errors.GoneError(f"There is no agent {name[:200]!r}; register again.")
         return member
 
-    def _take_lines(self, member: members.Member, report: agent_protocol.Report) -> None:
+    def _take_lines(self, member: agent_state.Member, report: agent_protocol.Report) -> None:
         rows = [
             log.LogRow(remote.trial_id, time_secs, source, text)
             for launch_id, time_secs, source, text in report.lines
@@ -354,7 +354,7 @@ class AgentLauncher(launcher.Launcher):
         if report.offsets:
             self._lines.add(member, report.number, rows)
 
-    def _take_exit(self, member: members.Member, ended: agent_protocol.Exit) -> None:
+    def _take_exit(self, member: agent_state.Member, ended: agent_protocol.Exit) -> None:
         remote = member.launches.get(ended.launch_id)
         if remote is None:
             # It tells of it again as long as it has it.
@@ -366,20 +366,20 @@ class AgentLauncher(launcher.Launcher):
                 launcher.ProcessExit(trial_id=remote.trial_id, **dataclasses.asdict(ended))
             )
 
-    def _end(self, remote: members.RemoteLaunch, reason: str) -> None:
+    def _end(self, remote: agent_state.RemoteLaunch, reason: str) -> None:
         remote.is_over = True
         self._exits.append(
             launcher.ProcessExit(remote.launch_id, remote.trial_id, None, None, reason=reason)
         )
 
-    def _give_up(self, member: members.Member, reason: str) -> None:
+    def _give_up(self, member: agent_state.Member, reason: str) -> None:
         """Ends the session, and reports the exits of all processes."""
         for remote in member.launches.values():
             if not remote.is_over:
                 self._end(remote, reason)
         member.end()
 
-    def _check(self, member: members.Member, now_secs: float) -> None:
+    def _check(self, member: agent_state.Member, now_secs: float) -> None:
         """Gives up a machine that is silent; forgets one that has been lost for long."""
         silent_secs = now_secs - member.heard_secs
         if silent_secs <= self._node_timeout_secs:
@@ -403,7 +403,7 @@ def _take_all(waiting: collections.deque[T]) -> list[T]:
 class _Batch:
     """Lines of one report."""
 
-    member: members.Member
+    member: agent_state.Member
     session: str
     number: int
     rows: list[log.LogRow]
@@ -423,7 +423,7 @@ class LineQueue:
         if self._num_waiting > _MOST_WAITING_LINES:
             raise errors.StoreError("Too many lines of logs wait to be stored; try again later.")
 
-    def add(self, member: members.Member, number: int, rows: list[log.LogRow]) -> None:
+    def add(self, member: agent_state.Member, number: int, rows: list[log.LogRow]) -> None:
         """Adds the lines of a report, the lock of whose agent is held.
 
         Also one without lines counts as kept only when those before it are stored.

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from quintain.master.placing import lacks, pools
+from quintain.master.placing import pools, unmet_needs
 from quintain.records.config import experiment_sections
 from quintain.records.rows import node as node_lib
 from quintain.records.rows import slot as slot_lib
@@ -260,7 +260,7 @@ class NodeTable:
             resources: What the trials need.
             is_new: Whether their experiment is about to be created.
         """
-        pool = self.get_pool(lacks.find_needs(resources))
+        pool = self.get_pool(unmet_needs.find_needs(resources))
         if pool.can_ever_hold(resources.slots_per_trial, resources.num_processes):
             return ""
         if self.most_slots is not None and resources.slots_per_trial <= self.most_slots:
@@ -271,7 +271,7 @@ class NodeTable:
             return ""
         if is_new and not any(each.slots for each in there):
             return ""
-        return lacks.find_lack(resources, there)
+        return unmet_needs.find_lack(resources, there)
 
     def is_active(self, name: str) -> bool:
         """Returns whether processes may be started on a machine, or stay there."""

@@ -9,7 +9,7 @@ from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from quintain import errors
 from quintain.master import core as core_lib
-from quintain.master import entries, faults, storage_marks
+from quintain.master import entries, storage_marks, unexpected_errors
 from quintain.master.machine import trial_machine
 from quintain.master.processes import rendezvous
 from quintain.master.workers import checkpoint_reports, worker_messages, workload_results
@@ -343,7 +343,7 @@ class WorkerCalls:
                 "reason": message,
             }
             if reason in _EARLY:
-                event["error"] = faults.find_signature(message)
+                event["error"] = unexpected_errors.find_signature(message)
             row = core.log(trial_id, f"The trial's process ends: {reason.value}. {message}".strip())
             record = dataclasses.replace(live.record, state=launch.LaunchState.ENDING)
 

@@ -22,7 +22,7 @@ from quintain.trials.graphs import (
     repeatable_random,
     update_order,
 )
-from quintain.trials.older import legacy_tensorflow
+from quintain.trials.older import tf1_mode
 from quintain.trials.process import background_calls
 
 v1 = tf.compat.v1
@@ -88,7 +88,7 @@ def build_controller(
     trial_class: type[TensorFlowTrial], context: trial_context.TrialContext
 ) -> "TensorFlowTrialController":
     """Makes the trial and what drives it."""
-    legacy_tensorflow.enable()
+    tf1_mode.enable()
     return TensorFlowTrialController(base_trial.create_trial(trial_class, context), context)
 
 

@@ -15,7 +15,7 @@ from quintain.files import literal_paths
 from quintain.input.diagnosis import data_faults, pipeline_inspection
 from quintain.orbit import iterators
 from quintain.trials import trial_context
-from quintain.trials.older import named_batches
+from quintain.trials.older import pedl_data
 
 _MOST_GENERATED: Final = 100_000
 
@@ -116,14 +116,14 @@ def as_batches(
     Raises:
         TrialError: If they are neither, nor arrays, nor anything that makes batches.
     """
-    if isinstance(data, named_batches.KerasDataAdapter):
+    if isinstance(data, pedl_data.KerasDataAdapter):
         data = data.sequence
     if isinstance(data, tf.data.Dataset):
         return _check_dataset(data, use, context.validation_steps)
     if isinstance(data, keras.utils.PyDataset):
         return data
     if hasattr(data, "get_batch") and hasattr(data, "__len__"):
-        return named_batches.LoadedBatches(data, find_batch_size())
+        return pedl_data.LoadedBatches(data, find_batch_size())
     if isinstance(data, Iterator):
         return _read_generator(data, use, context.validation_steps)
     is_sequence = hasattr(data, "__getitem__") and hasattr(data, "__len__")

@@ -9,10 +9,10 @@ import tensorflow as tf
 from keras.src.trainers.data_adapters import array_slicing
 from tensorflow.python.framework import kernels, op_def_registry
 
-from quintain.trials.older import older_keras
+from quintain.trials.older import keras2_names
 
 dir(array_slicing)
 dir(tf.compat.v2)
-older_keras.find_former()
+keras2_names.find_former()
 op_def_registry.get("NoOperation")
 kernels.get_registered_kernels_for_op("NoOp")

@@ -11,7 +11,7 @@ import tensorflow as tf
 from quintain.checkpoints import checkpoint_state
 from quintain.distribute import replica_seeds, replica_statistics
 from quintain.trials import trial_context
-from quintain.trials.process import rank_parts
+from quintain.trials.process import rank_files
 
 SEED_DISTANCE: Final = 2**40
 """Distance of the seeds that the random operations of neighbouring processes draw from."""
@@ -98,7 +98,7 @@ class Replicas:
         """
         if self.size == 1:
             return
-        part = rank_parts.find(folder, self._distributed)
+        part = rank_files.find(folder, self._distributed)
         if (part / SEEDS_FILE).exists() and (part != folder or self.rank == 0):
             self._seeds(others).deserialize((part / SEEDS_FILE).read_bytes())
         else:

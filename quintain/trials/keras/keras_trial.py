@@ -30,7 +30,7 @@ from quintain.trials.keras import (
     keras_state,
     keras_steps,
 )
-from quintain.trials.process import rank_parts
+from quintain.trials.process import rank_files
 
 _TRAIN_HOOKS: Final = (
     "on_batch_begin",
@@ -326,7 +326,7 @@ class KerasTrialController(base_trial.TrialController):
         if is_warm_start:
             self._replicas.spread_seeds()
             return
-        part = rank_parts.find(folder, self.context.distributed)
+        part = rank_files.find(folder, self.context.distributed)
         self._replicas.restore_seeds(folder, self._state.random)
         state = json.loads((part / _STATE_FILE).read_text())
         self._progress = _Progress.from_plain(state["progress"])

@@ -15,7 +15,7 @@ import tensorflow as tf
 from tensorflow.python.util import tf_export
 
 from quintain import errors
-from quintain.trials.older import legacy_tensorflow
+from quintain.trials.older import tf1_mode
 
 _API: Final = "tensorflow_estimator.python.estimator.api._v1.estimator"
 _NAME: Final = "estimator"
@@ -52,7 +52,7 @@ def load() -> Any:
             raise errors.TrialError(
                 f"tf.estimator needs the package {package}: pip install 'quintain[estimator]'"
             )
-    legacy_tensorflow.enable()
+    tf1_mode.enable()
     _register_api()
     _add_module(_COORDINATOR, _Coordinator(_COORDINATOR))
     for name in _TPU_PARTS:

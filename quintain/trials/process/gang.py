@@ -16,7 +16,7 @@ from quintain.orbit import cluster
 from quintain.records.rows import codec, trial, workload
 from quintain.storage import checkpoint_storage
 from quintain.trials import distributed_context, trial_context
-from quintain.trials.process import members, workload_source
+from quintain.trials.process import peer_addresses, workload_source
 
 LOST_PAUSE_SECS: Final = 3.0
 """How long a process that lost another one stays: the end of that one says why, and comes first."""
@@ -29,7 +29,7 @@ def configure(spec: trial.TrialSpec) -> None:
         ConfigError: If a machine has no address for the others.
     """
     cluster.reach_directly()
-    os.environ["TF_CONFIG"] = members.tf_config(spec.peers, spec.rank)
+    os.environ["TF_CONFIG"] = peer_addresses.tf_config(spec.peers, spec.rank)
 
 
 @contextlib.contextmanager

@@ -20,7 +20,7 @@ from quintain.records import checkpoint_manifest
 from quintain.records.rows import trial, workload
 from quintain.storage import checkpoint_storage, directory_storage, retries
 from quintain.trials import base_trial, random_state
-from quintain.trials.process import rank_parts
+from quintain.trials.process import rank_files
 
 T = TypeVar("T")
 
@@ -57,7 +57,7 @@ def stage(
     name = str(uuid.uuid4())
     directory = storage.stage(name)
     with _removed_on_error(storage, directory, name):
-        rank_parts.save(controller, directory)
+        rank_files.save(controller, directory)
         manifest = checkpoint_manifest.Manifest(
             format=checkpoint_manifest.FORMAT,
             kind=type(controller).__name__,
@@ -134,7 +134,7 @@ def outlast_full_disks(controller: base_trial.TrialController, write: Callable[[
 
     The state of a trial that does nothing else meanwhile is the same when it is written again.
     Processes that save together can't do so again one by one: they wait for room before they begin
-    (`room_together`). Where it does not do after all, they end, and go on from their last
+    (`shared_disk_space`). Where it does not do after all, they end, and go on from their last
     checkpoint.
 
     Args:
@@ -183,6 +183,6 @@ def restore(controller: base_trial.TrialController, spec: trial.TrialSpec) -> in
     controller.restore(str(directory), is_warm_start=spec.is_warm_start)
     if spec.is_warm_start:
         return 0
-    own = rank_parts.find(directory, controller.context.distributed)
-    random_state.restore(own / rank_parts.RANDOM_FILE)
+    own = rank_files.find(directory, controller.context.distributed)
+    random_state.restore(own / rank_files.RANDOM_FILE)
     return manifest.total_batches

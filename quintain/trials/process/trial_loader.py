@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from quintain import errors
-from quintain.records.config import experiment_spec, former_names, source_imports, source_names
+from quintain.records.config import experiment_spec, foreign_imports, source_imports, source_names
 from quintain.trials import base_trial, trial_context
 
 EXPERIMENT_PREFIX: Final = experiment_spec.REGISTERED_PREFIX
@@ -118,11 +118,11 @@ def _prepare_tensorflow(directory: pathlib.Path) -> None:
     used = source_names.find_used_below(directory, kinds)
     if not used - _KERAS_KINDS:
         if used:
-            importlib.import_module("quintain.trials.older.older_keras").enable()
+            importlib.import_module("quintain.trials.older.keras2_names").enable()
     elif "EstimatorTrial" in used:
         importlib.import_module("quintain.trials.older.estimator_compat").load()
     else:
-        importlib.import_module("quintain.trials.older.legacy_tensorflow").enable()
+        importlib.import_module("quintain.trials.older.tf1_mode").enable()
 
 
 def _load_named(
@@ -319,7 +319,7 @@ def _explain(error: Exception, directory: pathlib.Path) -> errors.TrialError:
         place = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else str(directory)
     if isinstance(error, ModuleNotFoundError):
         line = frames[-1].line or "" if frames else ""
-        advice = former_names.explain_import(error.name or "", line)
+        advice = foreign_imports.explain_import(error.name or "", line)
         if advice is not None:
             return errors.TrialError(f"{place}: {advice}")
     return errors.TrialError(

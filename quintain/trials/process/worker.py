@@ -44,7 +44,7 @@ from quintain.records import process_identity
 from quintain.records.config import checkpoint_storage_config
 from quintain.records.rows import codec, exit_codes, launch, trial, workload
 from quintain.storage import checkpoint_storage, retries
-from quintain.trials.process import members, trial_files, workload_loop, workload_source
+from quintain.trials.process import peer_addresses, trial_files, workload_loop, workload_source
 
 logger = logging.getLogger(__name__)
 
@@ -300,13 +300,13 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
         settings = self._settings
         self._port = held_ports.hold()
         port = self._port.getsockname()[1]
-        own = members.find_own(settings.address.url, port, os.environ)
+        own = peer_addresses.find_own(settings.address.url, port, os.environ)
         while (
             found := self._call_again(lambda: self._calls.meet(settings.rank, settings.size, own))
         ) is None:
             time.sleep(_MEETING_PAUSE_SECS)
         self._peers = tuple(found)
-        members.await_reachable(self._peers, settings.rank)
+        peer_addresses.await_reachable(self._peers, settings.rank)
 
     def _resolve(self, order: trial.TrialOrder) -> trial.TrialSpec:
         """Returns an order with what this process knows itself."""

@@ -19,12 +19,12 @@ from quintain.records.rows import exit_codes, trial, workload
 from quintain.storage import retries
 from quintain.trials import base_trial, random_state, trial_context, workload_metrics
 from quintain.trials.process import (
+    background_uploads,
     batch_profile,
-    rank_parts,
-    room_together,
+    rank_files,
+    shared_disk_space,
     trial_checkpoint,
     trial_loader,
-    uploads_beside,
     workload_source,
 )
 
@@ -202,8 +202,8 @@ class _Loop:
         self._profile = batch_profile.BatchProfile(controller.context)
         self._total_batches = 0
         self._saved_bytes = 0
-        self._beside = uploads_beside.UploadsBeside(source, self._perform)
-        self._staged: uploads_beside.Upload | None = None
+        self._beside = background_uploads.BackgroundUploads(source, self._perform)
+        self._staged: background_uploads.Upload | None = None
 
     def run(self) -> None:
         """Does workloads until one says to terminate."""
@@ -263,7 +263,7 @@ class _Loop:
                 return self._validate()
             case _ if self._spec.rank:
                 self._await_room(self._open_scratch)
-                self._saved_bytes = rank_parts.send(self._controller, self._spec)
+                self._saved_bytes = rank_files.send(self._controller, self._spec)
                 return {}
             case _:
                 return {"checkpoint": self._save(task)}
@@ -272,7 +272,7 @@ class _Loop:
         distributed = self._controller.context.distributed
         if distributed.size > 1:
             num_bytes = self._saved_bytes or self._controller.measure_state()
-            room_together.wait(distributed, open_place, num_bytes)
+            shared_disk_space.wait(distributed, open_place, num_bytes)
 
     def _open_scratch(self) -> pathlib.Path:
         directory = pathlib.Path(self._spec.scratch_dir)
@@ -294,7 +294,7 @@ class _Loop:
                 self._controller, self._spec, self._total_batches, storage
             ),
         )
-        self._staged = uploads_beside.Upload(staged, storage, task.following)
+        self._staged = background_uploads.Upload(staged, storage, task.following)
         return staged.stored
 
     def _train(self, task: workload.Workload) -> dict[str, Any]:

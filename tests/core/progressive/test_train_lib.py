@@ -8,7 +8,7 @@ from quintain import errors, orbit
 from quintain.checkpoints import checkpoints
 from quintain.distribute import distribution, runtime_environment
 from quintain.run import progressive_runner as progressive_train_lib
-from quintain.run import run_kinds, train_lib
+from quintain.run import runner_factory, train_lib
 
 
 class Collector(orbit.Reporter):
@@ -26,7 +26,7 @@ def run(params, mode, model_dir, **kwargs):
     strategy = distribution.build_strategy(params.runtime)
     runtime_environment.set_seed(params.runtime)
     with strategy.scope():
-        policy = run_kinds.build_policy(params, str(model_dir))
+        policy = runner_factory.build_policy(params, str(model_dir))
     return progressive_train_lib.run_experiment(
         strategy, policy, mode, params, str(model_dir), **kwargs
     )
@@ -137,7 +137,7 @@ def test_only_the_last_stage_is_exported_and_fits_the_plain_task(tmp_path, exper
     assert not {"stage_id", "data_start", "data_position"} & {n.partition("/")[0] for n in items}
     plain = experiment({"task": {"init_checkpoint": str(exported[-1])}})
     with distribution.build_strategy(plain.runtime).scope():
-        task = run_kinds.task_factory.get_task(plain.task)
+        task = runner_factory.task_factory.get_task(plain.task)
         model = task.build_model()
         task.initialize(model)
     assert np.any(model.get_weights()[2] != 0)
@@ -179,4 +179,4 @@ def test_private_training_in_stages_is_refused(tmp_path, experiment):
     params = experiment({"task": {"differential_privacy_config": {"noise_multiplier": 1.0}}})
 
     with pytest.raises(errors.ConfigError, match=r"task\.differential_privacy_config: training in"):
-        run_kinds.build_policy(params, str(tmp_path))
+        runner_factory.build_policy(params, str(tmp_path))

@@ -8,9 +8,9 @@ import sys
 import tempfile
 
 from quintain import errors
-from quintain.trials.older import legacy_tensorflow
+from quintain.trials.older import tf1_mode
 
-legacy_tensorflow.enable()
+tf1_mode.enable()
 
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402

@@ -12,7 +12,7 @@ from quintain import errors
 from quintain.records.rows import trial
 from quintain.trials import trial_context
 from quintain.trials.keras import callbacks, keras_trial
-from quintain.trials.older import named_batches
+from quintain.trials.older import pedl_data
 from quintain.trials.process import batch_profile, trial_checkpoint
 
 X = np.random.RandomState(0).normal(size=(12, 3)).astype("float32")
@@ -68,12 +68,12 @@ class TwoOutputsTrial(LinearTrial):
         return {"one": {"first": distance}, "two": {"second": distance, "top": (distance, largest)}}
 
 
-class Loader(named_batches.BatchLoader):
+class Loader(pedl_data.BatchLoader):
     def __len__(self):
         return len(X)
 
     def get_batch(self, start, end):
-        return named_batches.Batch({"input": X[start:end]}, Y[start:end])
+        return pedl_data.Batch({"input": X[start:end]}, Y[start:end])
 
 
 class Batches:
@@ -96,10 +96,10 @@ def generate(is_endless):
 
 DATA = {
     "arrays": lambda: ((X, Y), (X, Y)),
-    "sequence": lambda: (named_batches.InMemorySequence(data=X, labels=Y, batch_size=4),) * 2,
-    "adapter": lambda: (named_batches.KerasDataAdapter(Batches(), workers=2), Batches()),
+    "sequence": lambda: (pedl_data.InMemorySequence(data=X, labels=Y, batch_size=4),) * 2,
+    "adapter": lambda: (pedl_data.KerasDataAdapter(Batches(), workers=2), Batches()),
     "generators": lambda: (generate(True), generate(False)),
-    "loader": lambda: (named_batches.ArrayBatchLoader(X, Y), Loader()),
+    "loader": lambda: (pedl_data.ArrayBatchLoader(X, Y), Loader()),
 }
 
 
@@ -147,7 +147,7 @@ def test_metrics_have_the_names_and_the_uses_that_methods_give_them(build):
 
 def test_models_with_several_outputs_measure_each(build):
     def make():
-        data = named_batches.InMemorySequence(X, {"one": Y, "two": -Y}, 4)
+        data = pedl_data.InMemorySequence(X, {"one": Y, "two": -Y}, 4)
         return data, data
 
     controller = build(TwoOutputsTrial, make)

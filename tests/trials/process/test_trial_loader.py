@@ -4,7 +4,7 @@ import types
 import pytest
 
 from quintain import errors
-from quintain.records.config import former_names, source_imports
+from quintain.records.config import foreign_imports, source_imports
 from quintain.trials import trial_context
 from quintain.trials.process import model_check, trial_loader
 
@@ -152,7 +152,7 @@ def test_imports_of_former_platforms_say_which_to_write(write, line, written):
 )
 def test_imports_of_former_trials_say_which_to_write(line, written):
     # Not loaded here: that would switch this process to graphs, or to the names of Keras 2.
-    advice = former_names.explain_import(line.split()[1], line)
+    advice = foreign_imports.explain_import(line.split()[1], line)
 
     assert f"write `{written}` instead of `{line}`" in advice
 

@@ -173,7 +173,9 @@ def test_processes_of_a_trial_ask_for_room_before_their_first_save(monkeypatch, 
     loop = workload_loop._Loop(types.SimpleNamespace(experiment_config={}), controller, None)
     loop._saved_bytes = saved_bytes
     waits = []
-    monkeypatch.setattr(workload_loop.room_together, "wait", lambda *given: waits.append(given[2]))
+    monkeypatch.setattr(
+        workload_loop.shared_disk_space, "wait", lambda *given: waits.append(given[2])
+    )
 
     loop._await_room(lambda: None)
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 import tensorflow as tf
 
 from quintain import errors
-from quintain.trials.older import legacy_internals, legacy_optimizers
+from quintain.trials.older import tf1_internals, tf1_optimizers
 
 _LEFT_OUT: Final = frozenset({"compat", "contrib", "estimator", "keras", "lite", "v1", "v2"})
 _LAZY: Final = ("keras", "losses", "metrics", "initializers", "optimizers")
@@ -45,8 +45,8 @@ def enable() -> None:
         if not name.startswith("_") and name not in _LEFT_OUT:
             # The module's own `__setattr__` does more than to set a name.
             vars(tf)[name] = _merge(f"tf.{name}", v1, getattr(tf, name, None), name)
-    legacy_internals.enable()
-    legacy_optimizers.enable()
+    tf1_internals.enable()
+    tf1_optimizers.enable()
     vars(tf)["contrib"] = _Missing(
         "tf.contrib", "it was removed from TensorFlow; its parts live on in packages of their own"
     )

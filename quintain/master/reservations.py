@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 from quintain.master import core as core_lib
-from quintain.master import entries, sweeps
+from quintain.master import entries, throttle
 from quintain.master.placing import pools
 
 BACKFILL_SECS: Final = 30.0
@@ -32,7 +32,7 @@ class _Reservation:
     since: float
 
 
-class Room:
+class Reservations:
     """Finds places for trials. The master's lock is held by whoever calls."""
 
     def __init__(self, core: core_lib.Core, *, backfill_secs: float = BACKFILL_SECS) -> None:
@@ -46,7 +46,7 @@ class Room:
         self._backfill_secs = backfill_secs
         self._reservations: dict[int, _Reservation] = {}
         self._backfill: set[int] = set()
-        self._making = sweeps.Sweep()
+        self._making = throttle.Throttle()
 
     def find(self, entry: entries.Entry, trial_id: int) -> tuple[pools.Place, ...] | None:
         """Returns where a trial can go now, or None if it can't."""

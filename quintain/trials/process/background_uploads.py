@@ -38,7 +38,7 @@ class Upload:
     """What may be done meanwhile."""
 
 
-class UploadsBeside:
+class BackgroundUploads:
     """Uploads in another thread, and holds what was done meanwhile.
 
     Another process does what might use up the random numbers of this one.

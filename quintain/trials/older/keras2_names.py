@@ -18,7 +18,7 @@ import keras
 import tensorflow as tf
 from keras.src.trainers import compile_utils, trainer
 
-from quintain.trials.older import former_optimizers
+from quintain.trials.older import keras2_optimizers
 
 _COMPLETE: Final = "keras._tf_keras.keras"
 """Keras with the names that it keeps only as `tf.keras`."""
@@ -70,7 +70,7 @@ def enable() -> None:
     """Adds the names of Keras 2 to Keras, and those of TensorFlow 1 to TensorFlow."""
     for target, name, former in find_former():
         vars(target).setdefault(name, former)
-    former_optimizers.enable()
+    keras2_optimizers.enable()
     _let_backend_take_variables()
     trainer.Trainer.compile = _take_former_order(trainer.Trainer.compile)
     compile_utils.CompileLoss.call = _take_named_weights(compile_utils.CompileLoss.call)

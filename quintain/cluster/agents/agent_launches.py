@@ -80,7 +80,7 @@ class _Held:
     is_dropped: bool = False
 
 
-class HeldLaunches:
+class AgentLaunches:
     """The launches of an agent. All methods may be called from several threads.
 
     Args:

@@ -11,7 +11,7 @@ import pytest
 from quintain import errors
 from quintain.storage import retries
 from quintain.trials import distributed_context
-from quintain.trials.process import room_together
+from quintain.trials.process import shared_disk_space
 
 _USAGE = collections.namedtuple("_USAGE", "free")
 
@@ -53,7 +53,7 @@ def _pauses(monkeypatch):
 def wait_on_both(contexts, places, num_bytes=(0, 0)):
     with futures.ThreadPoolExecutor(2) as pool:
         done = [
-            pool.submit(room_together.wait, *each)
+            pool.submit(shared_disk_space.wait, *each)
             for each in zip(contexts, places, num_bytes, strict=True)
         ]
         return [each.result() for each in done]
@@ -85,9 +85,9 @@ def test_all_wait_for_the_one_whose_disk_is_full(tmp_path, contexts, pauses, cap
 
 
 def test_what_was_saved_last_has_to_fit(tmp_path, contexts, pauses, monkeypatch, caplog):
-    room = [room_together.SPARE_BYTES + 10]
-    monkeypatch.setattr(room_together.shutil, "disk_usage", lambda _: _USAGE(room[-1]))
-    pauses.append(lambda: room.append(room_together.SPARE_BYTES + 11))
+    room = [shared_disk_space.SPARE_BYTES + 10]
+    monkeypatch.setattr(shared_disk_space.shutil, "disk_usage", lambda _: _USAGE(room[-1]))
+    pauses.append(lambda: room.append(shared_disk_space.SPARE_BYTES + 11))
 
     wait_on_both(contexts, [lambda: tmp_path] * 2, [0, 11])
 
@@ -100,8 +100,8 @@ def test_what_is_no_full_disk_is_no_reason_to_wait(contexts):
         raise errors.CheckpointError("no permission")
 
     with pytest.raises(errors.CheckpointError, match="no permission"):
-        room_together.wait(contexts[0], fail, 0)
+        shared_disk_space.wait(contexts[0], fail, 0)
 
 
 def test_one_process_alone_needs_no_agreement():
-    room_together.wait(distributed_context.DistributedContext(), lambda: 1 / 0, 0)
+    shared_disk_space.wait(distributed_context.DistributedContext(), lambda: 1 / 0, 0)

@@ -9,7 +9,7 @@ _FEW: Final = 500
 _PAUSE_FACTOR: Final = 20
 
 
-class Sweep:
+class Throttle:
     """Throttle of a repeated job: always due for few trials, else so that it takes 5 % of the time.
 
     Args:

@@ -7,7 +7,7 @@ import tensorflow as tf
 from quintain import config
 from quintain.core import base_task, task_factory
 from quintain.core.multitask import configs
-from quintain.run import run_kinds
+from quintain.run import runner_factory
 from quintain.settings import config_definitions as cfg
 
 
@@ -61,7 +61,7 @@ def several(*tasks):
 
 
 def test_the_losses_come_before_what_the_task_declares():
-    labels = run_kinds.merge_metric_labels(cfg.ExperimentConfig(task=SortConfig()))
+    labels = runner_factory.merge_metric_labels(cfg.ExperimentConfig(task=SortConfig()))
 
     assert list(labels) == ["training_loss", "validation_loss", "sorted"]
     assert labels["sorted"].text == "right"
@@ -70,7 +70,7 @@ def test_the_losses_come_before_what_the_task_declares():
 def test_of_several_tasks_the_first_names_a_metric():
     config.bind(BoundConfig)(ReverseTask)
 
-    labels = run_kinds.merge_metric_labels(several(SortConfig(), BoundConfig()))
+    labels = runner_factory.merge_metric_labels(several(SortConfig(), BoundConfig()))
 
     assert labels["sorted"].text == "right"
     assert labels["reversed"] is MINOR
@@ -80,12 +80,12 @@ def test_the_tasks_say_how_to_go_on():
     single = cfg.ExperimentConfig(task=SortConfig(name="numbers"))
     config.bind(BoundConfig)(ReverseTask)
 
-    assert run_kinds.list_next_commands(single, "runs/a") == {
+    assert runner_factory.list_next_commands(single, "runs/a") == {
         "sort": "sort --by=runs/a",
         "serve": "serve numbers",
     }
     assert list(
-        run_kinds.list_next_commands(several(BoundConfig(), SortConfig()), "r").items()
+        runner_factory.list_next_commands(several(BoundConfig(), SortConfig()), "r").items()
     ) == [
         ("reverse", "reverse"),
         ("serve", "serve the other"),
@@ -97,8 +97,8 @@ def test_a_task_that_a_function_builds_is_shown_as_any_other():
     config.bind(BoundConfig)(lambda params, **kwargs: SortTask(params, **kwargs))
     params = cfg.ExperimentConfig(task=BoundConfig())
 
-    assert list(run_kinds.merge_metric_labels(params)) == ["training_loss", "validation_loss"]
-    assert run_kinds.list_next_commands(params, "runs/a") == {}
+    assert list(runner_factory.merge_metric_labels(params)) == ["training_loss", "validation_loss"]
+    assert runner_factory.list_next_commands(params, "runs/a") == {}
 
 
 def test_an_error_in_a_task_with_a_builder_is_not_taken_for_a_missing_task():
@@ -107,7 +107,7 @@ def test_an_error_in_a_task_with_a_builder_is_not_taken_for_a_missing_task():
 
     with (
         pytest.raises(ValueError, match="of the model") as caught,
-        run_kinds.task_errors_explained(params, lambda: None),
+        runner_factory.task_errors_explained(params, lambda: None),
     ):
         raise ValueError("of the model")
 

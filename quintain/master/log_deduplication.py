@@ -27,7 +27,7 @@ class _Stored:
     """How many there are of each."""
 
 
-class KnownLines:
+class LogDeduplication:
     """Recognises the lines of processes that a restarted master has taken over.
 
     Lines are the same if time, source and text are: no two of a process have the same time, and the

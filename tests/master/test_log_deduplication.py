@@ -1,6 +1,6 @@
 import pytest
 
-from quintain.master import known_lines
+from quintain.master import log_deduplication
 from quintain.records.rows import log
 
 STDOUT = log.LogSource.STDOUT
@@ -19,12 +19,12 @@ def master(make_master, config_text):
 
 @pytest.fixture
 def known(master, store, monkeypatch):
-    monkeypatch.setattr(known_lines, "_PAGE_LINES", 3)
+    monkeypatch.setattr(log_deduplication, "_PAGE_LINES", 3)
     with store.transaction() as session:
         session.add_logs([row(number) for number in range(8)])
         session.add_logs([row(99, "the master says", source=log.LogSource.MASTER)])
         session.add_logs([row(8, "twice"), row(8, "twice")])
-    return known_lines.KnownLines(store)
+    return log_deduplication.LogDeduplication(store)
 
 
 def test_lines_of_processes_that_were_taken_over_are_stored_once(known):
