@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from quintain import errors
 from quintain.files import file_io
+from quintain.nlp.data import odd_lines
 
 _CHUNK_BYTES: Final = 2**24
 _SHOWN_CHARACTERS: Final = 60
@@ -20,7 +21,7 @@ def read(
     """Yields the lines of a file with their numbers from 1, without their ends.
 
     Only line feeds end a line, with or without a carriage return before them. A byte-order mark is
-    no part of the first line.
+    no part of the first line. Odd lines are counted in a warning at the end.
 
     Args:
         path: The file, compressed with gzip if its name ends in `.gz`.
@@ -30,6 +31,10 @@ def read(
     Raises:
         DataError: If the file can't be read, or a line is not UTF-8.
     """
+    yield from odd_lines.watch(path, _read(path, skip))
+
+
+def _read(path: str, skip: Callable[[errors.DataError], None] | None) -> Iterator[tuple[int, str]]:
     number = 0
     try:
         with _opening(path) as file:
