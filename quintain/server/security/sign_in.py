@@ -1,4 +1,4 @@
-"""How the user of a browser shows who they are: links that are good once, and what they open.
+"""Sign-in of browsers: links that are good once, and the sessions that they open.
 
 A link holds a code, which the browser hands in for a cookie; see `sessions`.
 """
