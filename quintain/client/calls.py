@@ -1,4 +1,4 @@
-"""Table of the calls of users: reads, which a master answers or its store, and commands.
+"""Read interface of the platform, for a master over HTTP and for its store alike.
 
 Each is declared once, by a function without a body; see `call_table`.
 """

@@ -37,7 +37,7 @@ _MOST_SECS: Final = 2.0**40
 
 
 class CodeUploads:
-    """Uploaded code of a master, kept for a while after it is used.
+    """Uploaded code of a master, kept until it is used.
 
     Args:
         home: The home directory of the master.

@@ -1,1 +1,1 @@
-"""HTTP servers of apps: sockets, limits on connections, and checks of requests."""
+"""HTTP middleware: limits, and checks of requests."""

@@ -247,12 +247,12 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether no answer is worked on: the client has to go on."""
+        """True if no answer is worked on: the client has to go on."""
         return not self._num_requests or self._owes_body or self._is_blocked
 
     @property
     def is_closing(self) -> bool:
-        """Whether nothing more can be sent."""
+        """True if nothing more can be sent."""
         return self._transport.is_closing()
 
     def abort(self) -> None:

@@ -34,11 +34,13 @@ def result(tmp_path_factory):
     return json.loads(path.read_text()) | {"told": told}
 
 
+@pytest.mark.long("Parameter servers, in a cluster of their own")
 @pytest.mark.slow
 def test_every_step_is_done_once(result):
     assert result["done"] == result["counter"] == result["step"] == 24
 
 
+@pytest.mark.long("Parameter servers, in a cluster of their own")
 @pytest.mark.slow
 def test_workers_really_work_at_the_same_time(result):
     """One worker takes one step after the other, so steps that overlap are those of two."""
@@ -47,6 +49,7 @@ def test_workers_really_work_at_the_same_time(result):
     assert overlapping >= 5
 
 
+@pytest.mark.long("Parameter servers, in a cluster of their own")
 @pytest.mark.slow
 def test_workers_read_different_batches(result):
     """24 batches of two halves of 0, 1, 2, ...: no half is read twice."""
@@ -55,16 +58,19 @@ def test_workers_read_different_batches(result):
     assert result["total"] in sums
 
 
+@pytest.mark.long("Parameter servers, in a cluster of their own")
 @pytest.mark.slow
 def test_a_step_that_is_repeated_is_not_done_again(result):
     assert result["repeated"] == 1
 
 
+@pytest.mark.long("Parameter servers, in a cluster of their own")
 @pytest.mark.slow
 def test_steps_after_going_back_to_an_earlier_step_are_done(result):
     assert result["after_going_back"] == [10, 15]
 
 
+@pytest.mark.long("Parameter servers, in a cluster of their own")
 @pytest.mark.slow
 def test_no_step_is_lost_with_a_killed_worker(result):
     """The counter is one that nothing sets; a step may be repeated after its update, see there."""
@@ -72,6 +78,7 @@ def test_no_step_is_lost_with_a_killed_worker(result):
     assert any("killed by SIGKILL" in text for text in result["told"])
 
 
+@pytest.mark.long("Parameter servers, in a cluster of their own")
 @pytest.mark.slow
 def test_training_data_that_ends_is_a_clear_error(result):
     assert result["end_of_data"].startswith("task.train_data: the data ended")

@@ -190,6 +190,7 @@ def test_a_second_terminal_steers_and_a_killed_master_loses_nothing(shell, write
     shell.run("master", "stop")
 
 
+@pytest.mark.long("Kills, Ctrl-C and a closed terminal show how a search goes on")
 def test_ctrl_c_pauses_and_activate_goes_on_in_the_background(shell, write_config, hurry):
     path = write_config(secs=0.2, length=60)
     foreground = shell.start("experiment", "create", path, MODEL_DIR, "--slots", 2)

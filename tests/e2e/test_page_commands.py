@@ -70,6 +70,7 @@ def go(url, **headers):
     return urllib3.request("GET", url, headers=headers, redirect=False, retries=False)
 
 
+@pytest.mark.long("tests/cli/test_page_links.py shows the links, tests/page opens them")
 def test_every_command_gives_a_link_that_opens_the_page(home, tmp_path):
     (tmp_path / "runs").mkdir()
     missing = run("ui", "--runs", tmp_path / "nowhere", code=2)

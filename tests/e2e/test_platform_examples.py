@@ -60,11 +60,8 @@ def search(tmp_path_factory):
 
 
 @pytest.mark.long(
-    "Two examples are searched in every run, and each kind of trial has its tests",
-    but=[
-        "keras_digits-adaptive.yaml-options0-6-0.9",
-        "tensorflow_digits-adaptive.yaml-options2-6-0.9",
-    ],
+    "One example is searched in every run, and each kind of trial has its tests",
+    but=["keras_digits-adaptive.yaml-options0-6-0.9"],
 )
 @pytest.mark.parametrize(
     ("example", "config", "options", "num_trials", "expected"),

@@ -10,6 +10,7 @@ from quintain.testing import object_server, postgres_server
 PROGRAM = pathlib.Path(__file__).parent / "chaos.py"
 
 
+@pytest.mark.long("Kills on PostgreSQL, Ray and S3 together; each is killed alone in every run")
 @pytest.mark.slow
 @pytest.mark.e2e
 def test_a_cluster_that_is_killed_at_random_gives_the_results_of_one_machine(tmp_path, is_long):
@@ -38,11 +39,12 @@ def test_a_cluster_that_is_killed_at_random_gives_the_results_of_one_machine(tmp
 @pytest.mark.slow
 @pytest.mark.e2e
 def test_searches_that_are_killed_and_damaged_at_random_give_the_same_results(tmp_path, is_long):
-    trials, population, kills, damages = (30, 8, 50, 20) if is_long else (5, 3, 4, 5)
+    short = ["--searches", "pbt", "--population=3"]
+    options, kills, damages = ([], 50, 20) if is_long else (short, 4, 5)
 
     done = subprocess.run(
         [
-            *(sys.executable, str(PROGRAM), f"--trials={trials}", f"--population={population}"),
+            *(sys.executable, str(PROGRAM), *options),
             *(f"--kills={kills}", f"--damage={damages}", f"--workdir={tmp_path}"),
         ],
         capture_output=True,

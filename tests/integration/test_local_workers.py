@@ -124,6 +124,9 @@ def test_two_workers_train_as_one_with_the_same_global_batch(tmp_path, one_worke
     assert metrics["absolute_error"] == pytest.approx(expected, rel=1e-4)
 
 
+@pytest.mark.long(
+    "Kills: test_gangs.py kills one of two processes, test_local_cluster.py starts them again"
+)
 def test_a_killed_worker_and_a_signal_to_another_cost_nothing_but_time(tmp_path, undisturbed):
     process = start(tmp_path, "--local_workers=2")
     worker = stop_worker_at(process, tmp_path, 20)
@@ -182,6 +185,9 @@ def test_the_chief_refuses_other_settings_for_all_workers(tmp_path, one_worker):
     assert not (tmp_path / "other").exists()
 
 
+@pytest.mark.long(
+    "Kills: test_gangs.py kills one of two processes, test_local_cluster.py starts them again"
+)
 def test_files_are_written_by_the_chief_alone(undisturbed):
     names = {path.name for path in undisturbed.iterdir()}
 

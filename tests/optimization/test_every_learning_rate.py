@@ -121,6 +121,9 @@ def test_there_is_a_closed_form_of_every_learning_rate_and_warmup():
         assert fields == set(names)
 
 
+@pytest.mark.long(
+    "Every rate follows a warmup in every run, all pairs before a release", but=["linear"]
+)
 @_EVERY_RATE
 @_EVERY_WARMUP
 def test_every_combination_is_finite_not_negative_and_equal_to_its_closed_form(name, warmup):
@@ -135,6 +138,9 @@ def test_every_combination_is_finite_not_negative_and_equal_to_its_closed_form(n
     np.testing.assert_allclose(rates, expected, rtol=5e-6, atol=1e-7)
 
 
+@pytest.mark.long(
+    "Every rate follows a warmup in every run, all pairs before a release", but=["linear"]
+)
 @_EVERY_RATE
 @pytest.mark.parametrize("warmup", [name for name in _WARMUPS if name])
 def test_every_combination_comes_back_from_its_own_description(name, warmup):

@@ -119,6 +119,7 @@ def undisturbed(tmp_path_factory):
     return measure(tmp_path_factory.mktemp("undisturbed"), "{save_trial_latest: 1}", [])[0]
 
 
+@pytest.mark.long("Kills: test_uploads_beside.py uploads beside, and a search outlives its store")
 def test_trial_killed_while_it_trains_beside_its_uploads_measures_the_same(
     undisturbed, given, s3, s3_port, tmp_path
 ):

@@ -26,7 +26,7 @@ def results(run_program):
 
 @pytest.mark.long(
     "Further cases of a test of which some run every time",
-    but=["digits_graph", "digits_determined_keras"],
+    but=["digits_determined_keras"],
 )
 @pytest.mark.parametrize("name", [name for names in KINDS.values() for name in names])
 def test_the_example_trains_and_its_checkpoint_is_restored(results, name):

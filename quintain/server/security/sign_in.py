@@ -1,4 +1,4 @@
-"""Sign-in of browsers: links that are good once, and the sessions that they open.
+"""Browser sign-in: links that are good once, and sessions that they open.
 
 A link holds a code, which the browser hands in for a cookie; see `sessions`.
 """
@@ -132,7 +132,7 @@ class SignIn:
 
     @property
     def is_page_open(self) -> bool:
-        """Whether somebody has the page open, as far as can be told."""
+        """True if somebody has the page open, as far as can be told."""
         return self._num_open > 0 or time.monotonic() - self._last_secs < _LINGER_SECS
 
 

@@ -135,6 +135,7 @@ def test_progress_is_shown_where_only_the_errors_go_to_a_terminal(run, monkeypat
     assert "2 lines" in run("ab", "cd")[2]
 
 
+@pytest.mark.long("tests/cli/test_standard_streams.py shows it")
 @pytest.mark.slow
 @pytest.mark.e2e
 def test_a_reader_that_has_enough_is_no_error(classifier_dir):

@@ -73,6 +73,7 @@ def test_a_run_is_found_by_the_page_with_how_it_was_started(run_dir):
     assert len(samples.rows) == 5
 
 
+@pytest.mark.long("tests/run shows it without the command line")
 @pytest.mark.slow
 def test_a_finished_run_says_so_and_can_be_trained_longer(run_dir, quintain):
     code, _, stderr = quintain("train", f"--model_dir={run_dir}")
@@ -86,6 +87,7 @@ def test_a_finished_run_says_so_and_can_be_trained_longer(run_dir, quintain):
     assert json.loads(stdout)["step"] == 6
 
 
+@pytest.mark.long("tests/run shows it without the command line")
 @pytest.mark.slow
 def test_evaluation_prints_metrics_as_json(run_dir, quintain):
     code, stdout, _ = quintain("train", "--mode=eval", f"--model_dir={run_dir}", "--json")

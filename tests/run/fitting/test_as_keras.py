@@ -267,6 +267,7 @@ def test_every_place_shows_the_numbers_of_keras(tmp_path):
         assert [value for _, value in events[name]] == values
 
 
+@pytest.mark.long("Three models on one replica run every time")
 def test_every_number_of_two_replicas_is_that_of_keras(run_program):
     results = run_program("fit_on_replicas.py")
 

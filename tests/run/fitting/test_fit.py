@@ -67,6 +67,7 @@ def check_exact(build, train, tmp_path, **options):
     return history
 
 
+@pytest.mark.long("Further runs of `fit`; killed ones and their numbers are tried in every run")
 @pytest.mark.slow
 def test_a_killed_run_on_arrays_goes_on_to_the_bit(tmp_path):
     history = check_exact(build_model, (X, Y, WEIGHTS), tmp_path, batch_size=8)
@@ -247,6 +248,7 @@ def test_steps_as_keras_2_wrote_them_measure_what_they_measured_there(tmp_path, 
     assert history["mae"] == history["val_mae"] == pytest.approx([mae] * 2, rel=1e-5)
 
 
+@pytest.mark.long("Further runs of `fit`; killed ones and their numbers are tried in every run")
 @pytest.mark.slow
 def test_losses_and_weights_are_those_of_keras(tmp_path):
     """Several inputs and outputs in mappings, weights of examples, and a last batch of its own."""

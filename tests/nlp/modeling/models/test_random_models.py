@@ -122,6 +122,7 @@ def test_gradients_in_float32_are_those_of_tensorflow(seed):
         np.testing.assert_array_equal(former, latter)
 
 
+@pytest.mark.long("Each kernel is compared in bfloat16 in every run")
 def test_gradients_in_bfloat16_are_as_near_to_float32_as_tensorflows():
     errors = {NATIVE: [], PLAIN: []}
     for seed in range(10, 17):
