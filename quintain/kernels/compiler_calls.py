@@ -23,7 +23,6 @@ class CompilerCalls:
     """
 
     def __init__(self, limit_secs: float) -> None:
-        """Starts the time."""
         self._limit_secs = limit_secs
         self._end = time.monotonic() + limit_secs
         self._running: set[subprocess.Popen[str]] = set()

@@ -60,7 +60,6 @@ class Core:
     def __init__(
         self, store: store_lib.Store, home: pathlib.Path, slots: Sequence[slot_lib.Slot] = ()
     ) -> None:
-        """Starts without experiments."""
         self.store = store
         self.home = home
         self.nodes = nodes.NodeTable(slots)

@@ -21,7 +21,6 @@ class Recomputed:
     """Counts the layers that are computed again in the gradient of what is traced."""
 
     def __init__(self) -> None:
-        """Starts at 0."""
         self.num_layers = 0
 
 

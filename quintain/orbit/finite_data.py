@@ -30,7 +30,6 @@ class PreloadedIterator:
     """An iterator whose next elements were taken already. Anything else comes from the iterator."""
 
     def __init__(self, iterator: Any, *elements: Any) -> None:
-        """Stores the elements and where they came from."""
         self._iterator = iterator
         self._elements = list(reversed(elements))
 

@@ -39,7 +39,6 @@ class History:
     """
 
     def __init__(self) -> None:
-        """Holds nothing."""
         self.training: dict[str, Curve] = {}
         """Means over training loops, by metric."""
         self.validation: dict[str, Curve] = {}

@@ -39,7 +39,6 @@ class DemandKeeper:
     """
 
     def __init__(self, lease_secs: float = LEASE_SECS) -> None:
-        """Starts without requests, also where it is started again."""
         self._lease_secs = lease_secs
         self._lock = threading.Lock()
         self._asked: dict[str, tuple[float, list[Bundle]]] = {}
@@ -181,7 +180,6 @@ class DemandSender:
     """
 
     def __init__(self, ray: Any) -> None:
-        """Starts without an actor."""
         self._ray = ray
         self.problem = ""
         self._handle: Any = None

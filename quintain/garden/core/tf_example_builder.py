@@ -25,7 +25,6 @@ class TfExampleBuilder:
     """
 
     def __init__(self) -> None:
-        """Starts with an example without features."""
         self._example = tf.train.Example()
 
     @property

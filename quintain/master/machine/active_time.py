@@ -28,7 +28,6 @@ class ActiveTime:
     """Seconds in which an experiment was active and a master ran."""
 
     def __init__(self) -> None:
-        """Starts at nothing."""
         self._secs = 0.0
         self._last: float | None = None
 

@@ -415,7 +415,6 @@ class _IdenticalErrors:
     """
 
     def __init__(self) -> None:
-        """Starts with none."""
         self._has_trained = False
         self._error: str | None = None
         self._trials: list[trial_machine.TrialMachine] = []

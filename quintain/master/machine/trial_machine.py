@@ -87,7 +87,6 @@ class TrialMachine:
         source_checkpoint: str | None = None,
         start_time: float = 0.0,
     ) -> None:
-        """Starts with nothing done and nothing asked."""
         self.request_id = create.request_id
         self.hparams = create.hparams
         self.seed = create.seed

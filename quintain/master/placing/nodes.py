@@ -41,7 +41,6 @@ class NodeTable:
     """
 
     def __init__(self, own_slots: Sequence[slot_lib.Slot]) -> None:
-        """Starts with the master's own machine."""
         self._own = tuple(own_slots)
         self.nodes: dict[str, node_lib.Node] = {}
         self.slots: dict[int, slot_lib.Slot] = {}

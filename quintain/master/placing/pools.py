@@ -64,7 +64,6 @@ class Pool:
     """
 
     def __init__(self, needs: Needs) -> None:
-        """Starts without machines."""
         self._needs = needs
         self.slots: dict[str, tuple[int, ...]] = {}
         self._members: set[int] = set()

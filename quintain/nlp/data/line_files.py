@@ -1,18 +1,38 @@
 """Lines of text files in UTF-8, plain or compressed with gzip; errors name file and line."""
 
 import codecs
+import collections
 import contextlib
 import gzip
+import logging
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from quintain import errors
 from quintain.files import file_io
-from quintain.nlp.data import odd_lines
 
 _CHUNK_BYTES: Final = 2**24
 _SHOWN_CHARACTERS: Final = 60
+MAX_CHARACTERS: Final = 50_000
+"""More than any sentence or review has; such a line is mostly a file whose line ends are lost."""
+
+_CARRIAGE_RETURN: Final = (
+    "have a carriage return that ends no line",
+    "Only line feeds end lines: convert the file if those of another system are meant.",
+)
+_NUL: Final = (
+    "have a NUL character",
+    "Convert the file to UTF-8 if it is of another encoding, or remove them.",
+)
+_LONG: Final = (
+    f"have more than {MAX_CHARACTERS:,} characters",
+    "Training on pairs leaves them out, all else cuts them: check the line ends.",
+)
+
+_logger = logging.getLogger(__name__)
+_told: set[str] = set()
+"""Warnings given in this process; files are read several times, as for their vocabulary."""
 
 
 def read(
@@ -31,7 +51,7 @@ def read(
     Raises:
         DataError: If the file can't be read, or a line is not UTF-8.
     """
-    yield from odd_lines.watch(path, _read(path, skip))
+    yield from _odd_counted(path, _read(path, skip))
 
 
 def _read(path: str, skip: Callable[[errors.DataError], None] | None) -> Iterator[tuple[int, str]]:
@@ -107,3 +127,34 @@ def _opening(path: str) -> Iterator[Any]:
         ) from error
     except OSError as error:
         raise errors.DataError(f"{path}: cannot be read ({error.strerror}).") from error
+
+
+def _odd_counted(path: str, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """Yields lines as they are, and warns at the end of those that are odd.
+
+    Args:
+        path: The file, for messages.
+        lines: Numbers and texts, without line ends.
+    """
+    counts: collections.Counter[tuple[str, str]] = collections.Counter()
+    first: dict[tuple[str, str], int] = {}
+    for number, line in lines:
+        for kind in _find_kinds(line):
+            counts[kind] += 1
+            first.setdefault(kind, number)
+        yield number, line
+    for kind, count in counts.items():
+        problem, advice = kind
+        message = f"{path}:{first[kind]}: the first of {count:,} lines that {problem}. {advice}"
+        if message not in _told:
+            _told.add(message)
+            _logger.warning("%s", message)
+
+
+def _find_kinds(line: str) -> Iterator[tuple[str, str]]:
+    if "\r" in line:
+        yield _CARRIAGE_RETURN
+    if "\0" in line:
+        yield _NUL
+    if len(line) > MAX_CHARACTERS:
+        yield _LONG

@@ -31,7 +31,6 @@ class PostgresBackend(backend.Backend):
     """A database of a PostgreSQL server."""
 
     def __init__(self, url: database_url.DatabaseUrl, busy_secs: float) -> None:
-        """Stores the address, and how long transactions wait for other programs."""
         self._place = url.place
         mark = uuid.uuid4().hex[:12]
         self._connector = postgres_connection.Connector(url, postgres_connection.build_name(mark))

@@ -22,7 +22,6 @@ class ReadingPool:
     """Gives a connection, in a transaction that sees one moment, to each who reads."""
 
     def __init__(self, connector: postgres_connection.Connector, place: str) -> None:
-        """Starts with no connection."""
         self._connector = connector
         self._place = place
         self._idle: list[postgres_connection.Connection] = []

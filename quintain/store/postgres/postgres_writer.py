@@ -269,7 +269,6 @@ class Waits:
     """Reason for waiting for a database, and its beginning. Any thread may ask."""
 
     def __init__(self, place: str) -> None:
-        """Waits for nothing."""
         self._place = place
         self._reason = ""
         self._start = 0.0

@@ -22,7 +22,6 @@ class SqliteBackend(backend.Backend):
     """An SQLite file."""
 
     def __init__(self, path: str, busy_secs: float) -> None:
-        """Stores the file, whose directory is made, and how long transactions wait for others."""
         self._place = path
         pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
         self._timeout_secs = min(sqlite_waits.ATTEMPT_SECS, busy_secs)

@@ -15,7 +15,6 @@ class LoopIterations:
     """Finds, or adds, the counters of the loops that are being built, from now on."""
 
     def __init__(self) -> None:
-        """Knows no loop. What is around is none of this one's: its graph may be used elsewhere."""
         self._outer_graph = tf.compat.v1.get_default_graph()
         self._outer_context = self._outer_graph._get_control_flow_context()
         self._counts: dict[Any, tf.Tensor] = {}  # Of loops of TensorFlow 1, by their context.

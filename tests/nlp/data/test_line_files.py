@@ -2,7 +2,7 @@ import gzip
 
 import pytest
 
-from quintain.nlp.data import labelled_files, odd_lines
+from quintain.nlp.data import labelled_files, line_files
 from quintain.nlp.data.pairs import parallel_text
 
 ODD = ["fine\tgut", "a\rb\tc", "a\0\tb", "c\rd\te", "w " * 120_000 + "\tx"]
@@ -11,7 +11,7 @@ PLACES = {"carriage return": (2, 2), "NUL": (3, 1), "50,000 characters": (5, 1)}
 
 @pytest.fixture(autouse=True)
 def _nothing_was_said(monkeypatch):
-    monkeypatch.setattr(odd_lines, "_told", set())
+    monkeypatch.setattr(line_files, "_told", set())
 
 
 def check_said(caplog, path, first=0):
