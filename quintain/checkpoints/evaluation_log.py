@@ -6,7 +6,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from quintain.config import provenance
 from quintain.files import file_paths, json_lines, whole_files
 
 FILE_NAME: Final = "evaluations.jsonl"
@@ -117,6 +116,8 @@ def without_arrays(metrics: Mapping[str, Any]) -> dict[str, Any]:
 
 def flatten(metrics: Mapping[str, Any]) -> dict[str, Any]:
     """Returns nested metrics, such as those of several tasks, in one: `b` below `a` as `a|b`."""
+    from quintain.config import provenance  # noqa: PLC0415 - evaluations do
+
     flat = provenance.flatten(metrics, "|")
     return {name: value for name, value in flat.items() if not isinstance(value, Mapping)}
 

@@ -25,7 +25,7 @@ from quintain.core.loop import (
     trainer_setup,
     trainer_state,
 )
-from quintain.core.steps import model_metrics, own_code, task_checks
+from quintain.core.steps import autograph, model_metrics, task_checks
 from quintain.distribute import distribution, replica_steps
 from quintain.optimization import optimizer_wrapper
 from quintain.orbit import finite_data
@@ -124,7 +124,7 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
         )
         if train and self._async is None:
             parts = self._task, self._model
-            step = own_code.without_autograph(self._train_on, *parts, self._train_metrics, [self])
+            step = autograph.without_autograph(self._train_on, *parts, self._train_metrics, [self])
             spec = getattr(self._train_dataset, "element_spec", None)
             trainer_setup.build_optimizers(parts, step, spec)
         self._checkpoint = self._create_checkpoint(train)
@@ -287,7 +287,7 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
         parts = self._task, self._model, self._train_metrics
         callers = [self, *optimizer_wrapper.list_nested(self._optimizer)]
         callers += [] if self._privacy is None else [self._task]  # XLA compiles its methods.
-        return own_code.without_autograph(self.train_step, *parts, callers)
+        return autograph.without_autograph(self.train_step, *parts, callers)
 
     @override
     def take_train_elements(self, take_fn: Callable[[], Any]) -> Any:

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 import keras
 import tensorflow as tf
 
-from quintain.modeling import keras_names
+from quintain.core import user_modules
 from quintain.settings import config_definitions as cfg
 
 if TYPE_CHECKING:
     from quintain.core import export_base
 
-keras_names.complete()  # Tasks of users name the losses of `tf.keras`.
+user_modules.complete_tf_keras()  # Tasks of users name the losses of `tf.keras`.
 
 
 class ServingTask(tf.Module):

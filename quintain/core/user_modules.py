@@ -1,4 +1,4 @@
-"""Modules of the user's own: importing them, and remembering where they were."""
+"""Modules of the user's own: their import, their places, and names of `tf.keras` they use."""
 
 import contextlib
 import importlib
@@ -14,6 +14,15 @@ from typing import Final
 from quintain import errors
 
 MAIN: Final = "__main__"
+
+_LOSSES: Final = (
+    "kl_divergence",
+    "log_cosh",
+    "mean_absolute_error",
+    "mean_absolute_percentage_error",
+    "mean_squared_error",
+    "mean_squared_logarithmic_error",
+)
 
 _EMPTY: Final[Mapping[str, str]] = {}
 _importing: list[str] = []
@@ -147,3 +156,25 @@ def _installed() -> set[str]:
     """Returns the directories whose modules are found wherever a command is started."""
     own = pathlib.Path(__file__).parents[2]
     return {*sysconfig.get_paths().values(), *site.getsitepackages(), str(own)}
+
+
+def complete_tf_keras() -> None:
+    """Adds functions of losses to `tf.keras.losses` and `tf.keras.metrics`, if they are not there.
+
+    Example:
+        >>> import keras, tensorflow as tf
+        >>> complete_tf_keras()
+        >>> tf.keras.losses.mean_squared_error is keras.losses.mean_squared_error
+        True
+    """
+    import keras  # noqa: PLC0415 - commands import modules without TensorFlow
+    import tensorflow as tf  # noqa: PLC0415
+
+    for part in ("losses", "metrics"):
+        source = getattr(keras, part)
+        # Two modules: that of the attribute, and that of `import tensorflow.keras.losses`.
+        imported = importlib.import_module(f"tensorflow.keras.{part}")
+        for target in (getattr(tf.keras, part), imported):  # noqa: TID251 - what users write
+            for name in _LOSSES:
+                if not hasattr(target, name):
+                    setattr(target, name, getattr(source, name))

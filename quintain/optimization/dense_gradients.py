@@ -4,7 +4,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from quintain.kernels import adam, library, selection
+from quintain.kernels import selection
 
 
 def densify(gradient: Any, variable: Any) -> tf.Tensor:
@@ -53,6 +53,8 @@ def _fuse(gradient: tf.Tensor) -> tf.Tensor:
     others = [part for part in parts if not _is_looked_up(part)]
     if not looked_up or not others or others[0].shape.rank != 2:
         return gradient
+    from quintain.kernels import adam, library  # noqa: PLC0415 - only native steps do
+
     sources = [part.op.inputs for part in looked_up]
     return library.get().quintain_table_gradient(
         dense=adam.find_uncast(others[0] if len(others) == 1 else tf.add_n(others)),

@@ -14,7 +14,6 @@ from quintain.checkpoints import cluster_checkpoints, evaluation_log
 from quintain.config import gin_io
 from quintain.core.loop import stateful_trainer
 from quintain.files import file_paths
-from quintain.loggers import metric_logger
 from quintain.optimization import ema, optimizer_wrapper
 from quintain.orbit import cluster
 from quintain.run import history
@@ -268,6 +267,10 @@ def _build_configured(
     Raises:
         ConfigError: If there is no such class, or it does not take these arguments.
     """
+    if not params.trainer.actions:
+        return []
+    from quintain.loggers import metric_logger  # noqa: PLC0415 - few runs name actions
+
     built = []
     for index, config in enumerate(params.trainer.actions):
         path = f"{_FIELD}[{index}]"

@@ -1,9 +1,8 @@
 import keras
 import pytest
-import tensorflow as tf
 
 from quintain.core.loop import trainer_setup
-from quintain.modeling import keras_names, unbuilt_layers
+from quintain.modeling import unbuilt_layers
 from quintain.nlp.modeling import models, networks
 
 
@@ -56,11 +55,3 @@ def test_a_model_with_unbuilt_parts_needs_a_batch():
 
     assert model.head.built
     assert trainer_setup.needs_batch(model)
-
-
-def test_losses_have_the_names_that_keras_has():
-    keras_names.complete()
-
-    for part in (tf.keras.losses, tf.keras.metrics):  # noqa: TID251 - what users write
-        assert part.mean_squared_error is keras.losses.mean_squared_error
-        assert part.log_cosh is keras.losses.log_cosh

@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from quintain import orbit
 from quintain.core.loop import loop_record, trainer_state
-from quintain.core.steps import traced_errors
+from quintain.core.steps import autograph
 from quintain.optimization import ema
 from quintain.orbit import cluster
 
@@ -82,7 +82,7 @@ class StatefulTrainer(orbit.StandardTrainer):
         return self._state.elements_per_step
 
     @override
-    @traced_errors.unwrapping()
+    @autograph.errors_unwrapped()
     def train(self, num_steps: tf.Tensor) -> orbit.runner.Output | None:
         """Implements `num_steps` steps of training.
 

@@ -7,7 +7,7 @@ import keras
 import tensorflow as tf
 
 from quintain.core import base_task
-from quintain.core.steps import model_metrics, own_code
+from quintain.core.steps import autograph, model_metrics
 from quintain.distribute import replica_steps
 from quintain.orbit import cluster
 from quintain.settings import config_definitions as cfg
@@ -60,7 +60,7 @@ class TaskEvaluation:
             step_fn: The function.
             *callers: Objects whose methods it calls.
         """
-        return own_code.without_autograph(step_fn, self._task, self._model, self.metrics, callers)
+        return autograph.without_autograph(step_fn, self._task, self._model, self.metrics, callers)
 
     def run_step(self, inputs: Any) -> dict[str, Any]:
         """Runs the task's `validation_step` on every replica.

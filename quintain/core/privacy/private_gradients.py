@@ -21,7 +21,7 @@ import tensorflow as tf
 from quintain import errors
 from quintain.checkpoints import checkpoint_state
 from quintain.core.privacy import gradient_parts, vectorized_random
-from quintain.core.steps import traced_errors
+from quintain.core.steps import autograph
 
 logger = logging.getLogger(__name__)
 
@@ -112,7 +112,7 @@ class ClippedGradients:
             ConfigError: If the model changes other variables than the trainable ones.
         """
         seeds = [_spread_seed(generator, tf.shape(is_real)[0]) for generator in self._generators]
-        with traced_errors.unwrapping():
+        with autograph.errors_unwrapped():
             sums, losses, outputs = self._compiled((features, labels, is_real, seeds))
         by_index = iter(sums)
         gradients = [next(by_index) if has_any else None for has_any in self._has_gradient]

@@ -17,7 +17,7 @@ from annotated_types import Ge, Lt
 from typing_extensions import override
 
 from quintain import errors
-from quintain.core.steps import traced_errors
+from quintain.core.steps import autograph
 from quintain.input import input_files, input_reader, input_sources
 from quintain.nlp.data import data_loader, data_loader_factory, line_files
 from quintain.nlp.data.masked import bert_vocabulary, masking, text_packing
@@ -142,7 +142,7 @@ class BertPretrainTextDataLoader(data_loader.DataLoader):
             transform_and_batch_fn=functools.partial(self._pack_and_batch, rules),
             **stages,
         )
-        with traced_errors.unwrapping():
+        with autograph.errors_unwrapped():
             dataset = reader.read(input_context)
             self._check_text(stages)
         return dataset

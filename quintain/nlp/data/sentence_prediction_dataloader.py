@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from quintain import errors
 from quintain.config import base_config
-from quintain.core.steps import traced_errors
+from quintain.core.steps import autograph
 from quintain.input import input_files, input_reader, input_sources
 from quintain.nlp.data import bert_inputs, data_loader, data_loader_factory, labelled_files
 from quintain.nlp.data.masked import bert_vocabulary
@@ -289,7 +289,7 @@ class SentencePredictionTextDataLoader(data_loader.DataLoader):
         reader = input_reader.InputReader(
             self._params, postprocess_fn=self._bert_preprocess, **stages
         )
-        with traced_errors.unwrapping():
+        with autograph.errors_unwrapped():
             return reader.read(input_context)
 
     @property

@@ -1,16 +1,19 @@
-"""Leaves AutoGraph out of steps that run no code of a user's.
+"""AutoGraph in steps: left out where a step runs no code of a user's, and its errors unwrapped.
 
 AutoGraph writes every function anew that a traced step calls, which takes three times as long as
 tracing it; the steps of this package do without it. What Keras calls, such as the `call` of a
 layer, is never converted.
 """
 
+import contextlib
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 import keras
 import tensorflow as tf
+
+from quintain import errors
 
 _OWN: Final = (
     "quintain.core.base_task",
@@ -56,6 +59,35 @@ def without_autograph(
         return step_fn
     unconverted: Callable[..., Any] = tf.autograph.experimental.do_not_convert(step_fn)
     return unconverted
+
+
+@contextlib.contextmanager
+def errors_unwrapped() -> Iterator[None]:
+    """Raises the `QuintainError` that AutoGraph hides in an error and a stack trace of its own.
+
+    Example:
+        >>> import tensorflow as tf
+        >>> def fail():
+        ...     raise errors.ConfigError("task.x: got 1.")
+        >>> with errors_unwrapped():
+        ...     tf.function(fail)()
+        Traceback (most recent call last):
+        ...
+        quintain.errors.ConfigError: task.x: got 1.
+    """
+    try:
+        yield
+    except errors.QuintainError:
+        raise
+    except Exception as error:
+        if not hasattr(error, "ag_error_metadata"):
+            raise
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, errors.QuintainError):
+            cause = cause.__cause__ or cause.__context__
+        if cause is None:
+            raise
+        raise cause from None
 
 
 def is_own(one: object) -> bool:

@@ -1,10 +1,11 @@
-"""AutoGraph converts steps that users wrote a part of, and no others."""
+"""AutoGraph: conversion of steps that users wrote a part of, and errors of traced functions."""
 
 import keras
 import pytest
 import tensorflow as tf
 
-from quintain.core.steps import own_code
+from quintain import errors
+from quintain.core.steps import autograph
 from quintain.nlp.configs import translation as config
 from quintain.nlp.metrics import token_accuracy
 from quintain.nlp.tasks import translation
@@ -68,7 +69,7 @@ def is_converted(task=None, model=None, metrics=(), callers=()):
             found.append(False)
 
     parts = task or build(), model or keras.Sequential(), metrics, callers
-    tf.function(lambda value: own_code.without_autograph(step, *parts)(value))(tf.constant(-3.0))
+    tf.function(lambda value: autograph.without_autograph(step, *parts)(value))(tf.constant(-3.0))
     return found[0]
 
 
@@ -101,3 +102,25 @@ def test_what_replaces_a_method_of_the_package_is_converted(monkeypatch):
     monkeypatch.setattr(translation.TranslationTask, "build_losses", OfAnother.build_losses)
 
     assert is_converted()
+
+
+def raise_traced(error):
+    def fail():
+        raise error
+
+    with autograph.errors_unwrapped():
+        tf.function(lambda: fail())()
+
+
+@pytest.mark.parametrize("error", [errors.ConfigError("a.b: wrong"), errors.DataError("no file")])
+def test_own_errors_come_out_as_they_were(error):
+    with pytest.raises(type(error)) as caught:
+        raise_traced(error)
+
+    assert caught.value is error
+
+
+@pytest.mark.parametrize("error", [ValueError("x"), KeyError("y")])
+def test_other_errors_are_left_alone(error):
+    with pytest.raises(type(error)):
+        raise_traced(error)
