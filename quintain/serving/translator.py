@@ -16,7 +16,6 @@ from quintain.nlp.modeling.models import seq2seq_transformer
 from quintain.nlp.modeling.ops import candidate_loop, decoding, native_search, sampler
 from quintain.nlp.tasks import translation
 from quintain.serving import (
-    exported_model,
     exporter,
     search_pool,
     source_batches,
@@ -32,6 +31,54 @@ _stack = source_batches.stack
 
 MAX_SOURCE_LENGTH: Final = exporter.MAX_SOURCE_LENGTH
 """Most tokens of a sentence unless the caller says otherwise: memory grows by the square."""
+
+
+class ExportedTranslation:
+    """Stands for the model and for the tokenizer that were exported."""
+
+    def __init__(self, directory: str) -> None:
+        """Loads an export.
+
+        Args:
+            directory: What `quintain export` wrote.
+
+        Raises:
+            CheckpointError: If it is no export, or a damaged one.
+            ConfigError: If the model does something else than translate.
+        """
+        description = exporter.Description.read_kind(directory, "translation")
+        self.decoding = decoding.DecodingOptions(**description.decoding)
+        """How it searches."""
+        self.max_source_length = description.max_source_length
+        """Most tokens of a source."""
+        self._loaded = exporter.load_saved_model(directory)
+
+    def tokenize(self, sentences: tf.Tensor) -> tf.RaggedTensor:
+        """Returns the ids of sentences `[N]`; see `SentencePieceTokenizer.tokenize`."""
+        return self._loaded.tokenize(sentences)
+
+    def detokenize(self, ids: tf.Tensor) -> tf.Tensor:
+        """Returns the texts `[N]` of ids `[N, L]`, padded with 0."""
+        return self._loaded.detokenize(ids)
+
+    def decode(
+        self,
+        source: tf.Tensor,
+        options: decoding.DecodingOptions | None = None,
+        *,
+        prefix: tf.Tensor | None = None,
+        seed: tf.Tensor | None = None,
+    ) -> dict[str, Any]:
+        """Finds outputs for sources `[B, S]`; see `Seq2SeqTransformer.decode`.
+
+        Args:
+            source: Ids, padded with 0.
+            options: Those of the export.
+            prefix: None; the translator sees to it.
+            seed: Not used; the export draws as it likes.
+        """
+        del options, prefix, seed
+        return self._loaded.serve_tokens(source)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,7 +160,7 @@ class Translator:
             CheckpointError: If the directory holds no export, or a damaged one.
             ConfigError: If the exported model does something else.
         """
-        model: Any = exported_model.ExportedTranslation(directory)
+        model: Any = ExportedTranslation(directory)
         return cls(model, model)
 
     @classmethod
@@ -138,7 +185,7 @@ class Translator:
         Raises:
             ConfigError: If the model was exported for shorter sentences.
         """
-        if not isinstance(self._model, exported_model.ExportedTranslation):
+        if not isinstance(self._model, ExportedTranslation):
             return MAX_SOURCE_LENGTH if wanted is None else wanted
         most = self._model.max_source_length
         if wanted is not None and wanted > most:
@@ -157,7 +204,7 @@ class Translator:
         """
         own = self._model.decoding
         chosen = own.override(**options)
-        if chosen != own and isinstance(self._model, exported_model.ExportedTranslation):
+        if chosen != own and isinstance(self._model, ExportedTranslation):
             changed = ", ".join(
                 name for name in options if getattr(chosen, name) != getattr(own, name)
             )
@@ -339,7 +386,7 @@ class Translator:
 
     def _check_export(self, prefixes: Sequence[str] | None, seed: int | None) -> None:
         """Refuses what an export can't do."""
-        if not isinstance(self._model, exported_model.ExportedTranslation):
+        if not isinstance(self._model, ExportedTranslation):
             return
         if prefixes and any(prefixes):
             raise errors.ConfigError(
@@ -410,7 +457,7 @@ class _Searches:
             kernels: Whether native code may be used; where it can't be, it is not.
         """
         self._model = model
-        self._is_export = isinstance(model, exported_model.ExportedTranslation)
+        self._is_export = isinstance(model, ExportedTranslation)
         self._is_native = kernels is not modes.KernelMode.TENSORFLOW and not self._is_export
         self._graphs: dict[tuple[decoding.DecodingOptions, bool], Any] = {}
         self._pools: dict[decoding.DecodingOptions, search_pool.SearchPool | None] = {}

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 ROOT = pathlib.Path(__file__).parents[2]
 PACKAGE = ROOT / "quintain"
 
-MAX_LINES = 131_301  # What is there; it may only fall. The goal is 112,000.
+MAX_LINES = 131_292  # What is there; it may only fall. The goal is 112,000.
 MAX_GARDEN_LINES = 10_000
 MAX_FILES_OF_A_FOLDER = 20
 MAX_TOP_LEVEL_MODULES = 6
@@ -29,11 +29,6 @@ PLATFORM = {"cli", "client", "cluster", "master", "records", "search", "server",
 PLATFORM |= {"trials", "web"}
 GARDEN = "the signature of the Model Garden"
 GROUND = {"files", "process", "reference", "terminal", "testing"}
-
-LARGE_FOLDERS = {
-    "serving": 21,
-}
-"""Folders with more than 20 files, and their number."""
 
 SMALL_FILES = {
     "core/trained_weights.py": "to be merged",
@@ -58,7 +53,6 @@ SMALL_FILES = {
     "server/routes/sign_in.py": "a path of the API",
     "server/routes/timeline.py": "a path of the API",
     "server/search_check.py": "to be merged",
-    "serving/exported_model.py": "to be merged",
     "serving/task_data.py": "to be merged",
     "trials/estimator.py": "a path of PEDL",
 }
@@ -183,7 +177,7 @@ def test_folders_are_not_halls():
     )
 
     large = {name: size for name, size in sizes.items() if size > MAX_FILES_OF_A_FOLDER}
-    assert large == LARGE_FOLDERS
+    assert not large
     assert sizes["."] - 1 <= MAX_TOP_LEVEL_MODULES
 
 
