@@ -104,7 +104,7 @@ def explain_disk(error: OSError, place: str) -> errors.StoreAwayError | None:
         )
     return errors.StoreAwayError(
         f"{where}: {error.strerror}: its disk is broken or gone. Look at the log of the system, "
-        "and mount it again."
+        "and mount it again; start the master again if it has ended."
     )
 
 

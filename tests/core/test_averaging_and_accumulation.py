@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors, orbit
-from quintain.checkpoints import best_checkpoint, checkpoint_fit
+from quintain.checkpoints import checkpoint_fit
 from quintain.core import base_trainer, task_factory, trained_weights
 from quintain.distribute import distribution
 from quintain.run import train_lib
@@ -83,7 +83,7 @@ def test_a_metric_that_fails_at_the_end_leaves_the_weights(averaged, monkeypatch
     def fail(*args, **kwargs):
         raise RuntimeError
 
-    monkeypatch.setattr(best_checkpoint, "export_best", fail)
+    monkeypatch.setattr(averaged._evaluation, "collect", fail)
     with pytest.raises(RuntimeError):
         averaged.evaluate(tf.constant(-1))
 

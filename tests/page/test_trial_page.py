@@ -247,7 +247,7 @@ def test_an_experiment_is_described_checked_archived_and_deleted(server, visit, 
     page.get_by_label("Config, YAML").fill(CONFIG.replace("max_trials", "max_trial"))
     page.get_by_role("alert").get_by_text("Did you mean 'max_trials'?").wait_for()
     assert page.get_by_role("button", name="Create").is_disabled()
-    page.get_by_role("button", name="Cancel").click()
+    page.get_by_role("button", name="Cancel", exact=True).click()
 
     choose("Archive")
     visit.wait("It is archived")

@@ -78,7 +78,7 @@ def master(tmp_path):
             launch_id, _, what = (
                 self.path.partition("?")[0].partition("/runs")[2][1:].partition("/")
             )
-            content = {}
+            content = None
             if not launch_id:
                 content = codec.to_plain(spec)
             elif what == "workload":

@@ -65,7 +65,9 @@ def test_a_home_with_a_master_and_a_full_target_are_refused(home, tmp_path, caps
     assert "a master uses it" in capsys.readouterr().err
     arguments = ["store", "copy", str(home.path), str(tmp_path / "x.db")]
     assert [main.run(arguments), main.run(arguments)] == [0, 1]
-    assert "1 trials, expected an empty one" in capsys.readouterr().err.replace("\n", " ")
+    output = capsys.readouterr().err.replace("\n", " ")
+    assert "1 trials, " in output
+    assert "expected an empty one" in output
     assert main.run(["store", "copy", str(tmp_path / "none.db"), str(tmp_path / "y.db")]) == 1
     assert not (tmp_path / "y.db").exists()
 
