@@ -206,7 +206,7 @@ def test_slots_are_shown_over_time_and_lead_to_trials(server, visit):
     row = page.get_by_role("row", name="0 cpu")
     row.wait_for()
     assert "idle" in row.inner_text()
-    canvas = page.get_by_role("img", name="Which trial held which slot")
+    canvas = page.get_by_role("img", name="Slots and their trials over time")
     place = canvas.bounding_box()
     x, y = place["x"] + place["width"] / 2, place["y"] + 36
     page.mouse.move(x, y)
