@@ -15,7 +15,7 @@ from typing import Final
 from quintain.files import file_paths
 
 SCRATCH_SUFFIX: Final = ".incomplete"
-"""What is appended to the name of a file while it is written."""
+"""Suffix of a file's name while it is written."""
 
 _NUM_SYNCING: Final = 16
 

@@ -58,7 +58,7 @@ _KEEP_ALIVE: Final = [
         if hasattr(socket, name)
     ),
 ]
-"""What is set of each TCP connection: it ends after a minute and a half of silence."""
+"""Keep-alive options of TCP sockets: a connection ends after a minute and a half of silence."""
 
 
 logger = logging.getLogger(__name__)

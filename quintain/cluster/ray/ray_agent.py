@@ -33,7 +33,7 @@ from quintain.master.processes import process_launcher
 _PREFIXES: Final = ("RAY_", "SPT_", "QUINTAIN_")
 
 _ADDED: Final = ("OMP_NUM_THREADS", "PYTHONBREAKPOINT", "CUDA_VISIBLE_DEVICES")
-"""What Ray may set in its workers that has a meaning elsewhere, too."""
+"""Variables that Ray may set in its workers, and that other programs use, too."""
 
 
 logger = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from quintain.orbit import cluster
 from quintain.settings import config_definitions as cfg
 
 IMAGES_KEY: Final = "visualization"
-"""Where a task puts images among the metrics: a mapping from names to images."""
+"""Key of a task's images among the metrics: a mapping from names to images."""
 
 MAX_IMAGES: Final = 16
 """Images of a name that are written."""

@@ -44,6 +44,7 @@ _ELSEWHERE = {
     "get_value": "values",
     "make_distributed_dataset": "distributed_dataset",
 }
+"""Names of `orbit.utils` that modules beside this package define."""
 
 __getattr__, __dir__ = lazy_modules.attach(
     __name__,

@@ -29,12 +29,12 @@ _MEDIA_TYPES: Final = {
     ".txt": "text/plain",
     ".woff2": "font/woff2",
 }
-"""What is served. The tables of the system may say otherwise, and browsers run no other scripts."""
+"""Media types by suffix. The system's tables may differ, and browsers check those of scripts."""
 
 _READS: Final = ["GET", "HEAD"]
 _VERSION: Final = re.compile(r"v-[0-9a-f]{16}/")
 _ARRIVED: Final = "arrived"
-"""Where `arriving.js` leads to."""
+"""Path to which `arriving.js` redirects."""
 
 
 def build_router(  # noqa: C901 - a function for each address
