@@ -91,7 +91,7 @@ def test_a_metric_that_fails_at_the_end_leaves_the_weights(averaged, monkeypatch
         np.testing.assert_array_equal(former, weight)
 
 
-@pytest.mark.long("Further cases of a test of which some run every time", but=["float16"])
+@pytest.mark.long("test_kill_and_resume.py and the tests of each part resume runs in every run")
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 def test_an_interrupted_run_ends_the_same_to_the_bit(tmp_path, line_params, dtype):

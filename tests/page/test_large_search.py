@@ -154,6 +154,7 @@ def test_a_link_shows_the_same_view(server, visit):
     assert read_column(visit, "units") == units
 
 
+@pytest.mark.long("Further cases of a test of which some run every time")
 def test_hostile_words_are_shown_as_text(server, visit):
     visit.open(server.sign_in.build_link(), "/experiments")
     visit.wait("onerror=alert(1)")

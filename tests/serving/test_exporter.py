@@ -103,6 +103,7 @@ def test_signatures_take_and_give_text(run, export):
     assert nothing["outputs"].shape == [0]
 
 
+@pytest.mark.long("tests/cli/test_bad_text.py has odd texts in every run")
 @pytest.mark.slow
 def test_odd_texts_are_the_same_to_a_run_an_export_and_plain_tensorflow(run, export):
     texts = [*BLANKS, *ODD]
