@@ -51,8 +51,9 @@ def gradients_are_summed() -> Iterator[None]:
 class FusedOptimizer(keras.optimizers.Optimizer):
     """Base of the optimizers: a subclass declares parameters and slots, and updates a variable.
 
-    Its fields are the arguments of its constructor, and what `get_config` describes. Weights must
-    be float32 or float64, as they are under a `mixed_...` precision policy too.
+    Its fields are the arguments of its constructor, and what `get_config` describes. The config of
+    each rule in `quintain.optimization.configs` says what they mean. Weights must be
+    float32 or float64, as they are under a `mixed_...` precision policy too.
 
     Raises:
         TypeError: If `learning_rate` is neither a number nor a schedule.

@@ -1,7 +1,6 @@
 """Adam, and Adam with the decoupled weight decay of BERT."""
 
 import dataclasses
-import logging
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
@@ -19,8 +18,6 @@ from quintain.optimization import (
 )
 from quintain.optimization.configs import ranges
 from quintain.optimization.rules import native_adam
-
-_LOGGER = logging.getLogger(__name__)
 
 
 class _Hyper(NamedTuple):
@@ -65,17 +62,9 @@ class Adam(fused_optimizer.FusedOptimizer):
     """
 
     beta_1: ranges.Fraction = 0.9
-    """Decay of the mean of gradients, in `[0, 1)`."""
-
     beta_2: ranges.Fraction = 0.999
-    """Decay of the mean of squared gradients, in `[0, 1)`."""
-
     epsilon: ranges.NonNegative = 1e-7
-    """Added to the root of the mean square, against division by 0."""
-
     amsgrad: bool = False
-    """Whether the largest mean square so far is used, instead of the present one."""
-
     name: str = "Adam"
 
     @override
@@ -221,17 +210,9 @@ class AdamWeightDecay(Adam):
     )
 
     weight_decay_rate: ranges.NonNegative = 0.0
-    """Fraction of a weight that is subtracted, times the learning rate."""
-
     include_in_weight_decay: Sequence[str] | None = None
-    """Regular expressions of paths that decay."""
-
     exclude_from_weight_decay: Sequence[str] | None = None
-    """Regular expressions of paths that do not decay."""
-
     gradient_clip_norm: ranges.NonNegative = 1.0
-    """Largest L2 norm of all gradients together, applied before the other limits. 0 for none."""
-
     name: str = "AdamWeightDecay"
 
     @override
@@ -239,13 +220,9 @@ class AdamWeightDecay(Adam):
         super()._prepare_rule(variables)
         paths = [fused_optimizer.get_path(variable) for variable in variables]
         self._decays = tuple(self._does_decay(path) for path in paths)
-        if self.weight_decay_rate and self.exclude_from_weight_decay and all(self._decays):
-            _LOGGER.warning(
-                "exclude_from_weight_decay: %r matches none of %d weights, such as %r; all decay.",
-                list(self.exclude_from_weight_decay),
-                len(paths),
-                paths[0],
-            )
+        if self.weight_decay_rate:
+            excluded = self.exclude_from_weight_decay
+            path_patterns.warn_if_unused("exclude_from_weight_decay", excluded, paths)
 
     @override
     def apply_gradients(
@@ -319,8 +296,6 @@ class AdamW(AdamWeightDecay):
     """
 
     weight_decay: ranges.NonNegative = 0.004
-    """Fraction of a weight that is subtracted, times the learning rate."""
-
     weight_decay_rate: float = dataclasses.field(default=0.0, init=False, repr=False)
     gradient_clip_norm: float = dataclasses.field(default=0.0, init=False, repr=False)
 

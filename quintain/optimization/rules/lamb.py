@@ -58,14 +58,8 @@ class LAMB(layer_adaptation.LayerAdaptiveOptimizer):
     )
 
     beta_1: ranges.Fraction = 0.9
-    """Decay of the mean of gradients, in `[0, 1)`."""
-
     beta_2: ranges.Fraction = 0.999
-    """Decay of the mean of squared gradients, in `[0, 1)`."""
-
     epsilon: ranges.NonNegative = 1e-6
-    """Added to the root of the mean square, against division by 0."""
-
     name: str = "LAMB"
 
     @override

@@ -44,14 +44,8 @@ class Nadam(fused_optimizer.FusedOptimizer):
     """
 
     beta_1: ranges.Fraction = 0.9
-    """Decay of the mean of gradients, in `[0, 1)`."""
-
     beta_2: ranges.Fraction = 0.999
-    """Decay of the mean of squared gradients, in `[0, 1)`."""
-
     epsilon: ranges.NonNegative = 1e-7
-    """Added to the root of the mean square, against division by 0."""
-
     name: str = "Nadam"
 
     @override
