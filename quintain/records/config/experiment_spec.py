@@ -14,7 +14,7 @@ from annotated_types import Ge, Gt, Le
 from quintain import errors
 from quintain.config import base_config, plain_data, yaml_io
 from quintain.config import overrides as overrides_lib
-from quintain.records.config import checkpoint_storage_config, searcher_base, searcher_config
+from quintain.records.config import checkpoint_storage_config, searcher_config
 from quintain.records.config import experiment_dialects as dialects
 from quintain.records.config import experiment_sections as sections
 
@@ -49,7 +49,7 @@ class ExperimentSpec(base_config.Config):
     hyperparameters: dict[str, Any] = dataclasses.field(default_factory=dict)
     """The space to search; see `quintain.search.space`."""
 
-    searcher: searcher_base.SearcherConfig = dataclasses.field(
+    searcher: searcher_config.SearcherConfig = dataclasses.field(
         default_factory=searcher_config.SingleConfig
     )
     """The search method."""

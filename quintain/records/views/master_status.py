@@ -32,7 +32,7 @@ class SlotStatus:
 
 
 @dataclasses.dataclass(frozen=True)
-class ExperimentStatus:
+class _ExperimentProgress:
     """Progress of an experiment that has not ended."""
 
     experiment_id: int
@@ -47,28 +47,43 @@ class ExperimentStatus:
     eta_secs: float | None = None
     """Seconds until the search is over, as far as can be told; None where it can't."""
 
-    running_trials: tuple[int, ...] = ()
-    """Trials that hold slots."""
-
-    waiting_trials: tuple[int, ...] = ()
-    """Trials that have work to do and wait for slots."""
+    _: dataclasses.KW_ONLY
 
     lack: str = ""
-    """What they need that no machine has. Empty if one does."""
+    """What waiting trials need that no machine has. Empty if one does."""
 
     waits_for: str = ""
     """What a running trial waits for, such as its storage, and how many do. Empty if none does."""
 
 
 @dataclasses.dataclass(frozen=True)
-class MasterStatus:
-    """Status of all slots and experiments."""
+class ExperimentStatus(_ExperimentProgress):
+    """Progress of an experiment that has not ended, with its trials."""
 
-    slots: tuple[SlotStatus, ...] = ()
-    """All slots, by number."""
+    running_trials: tuple[int, ...] = ()
+    """Trials that hold slots."""
 
-    experiments: tuple[ExperimentStatus, ...] = ()
-    """All experiments that have not ended, by number."""
+    waiting_trials: tuple[int, ...] = ()
+    """Trials that have work to do and wait for slots."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ExperimentSummary(_ExperimentProgress):
+    """Progress of an experiment that has not ended, in numbers."""
+
+    num_running: int = 0
+    """Trials that hold slots."""
+
+    num_waiting: int = 0
+    """Trials that have work to do and wait for slots."""
+
+    num_slots: int = 0
+    """Slots that its trials hold."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _MasterProblems:
+    """Reasons for which a master works less than it could."""
 
     problem: str = ""
     """Why no work is handed out now: the store can't be written, say. Empty if there is none."""
@@ -78,39 +93,18 @@ class MasterStatus:
 
 
 @dataclasses.dataclass(frozen=True)
-class ExperimentSummary:
-    """Progress of an experiment that has not ended, without the names of its trials."""
+class MasterStatus(_MasterProblems):
+    """Status of all slots and experiments."""
 
-    experiment_id: int
-    """The experiment."""
+    slots: tuple[SlotStatus, ...] = ()
+    """All slots, by number."""
 
-    state: states.ExperimentState
-    """What it is doing."""
-
-    progress: float = 0.0
-    """Part of the search that is done, from 0 to 1."""
-
-    eta_secs: float | None = None
-    """Seconds until the search is over, as far as can be told; None where it can't."""
-
-    num_running: int = 0
-    """Trials that hold slots."""
-
-    num_waiting: int = 0
-    """Trials that have work to do and wait for slots."""
-
-    lack: str = ""
-    """What they need that no machine has. Empty if one does."""
-
-    waits_for: str = ""
-    """What a running trial waits for, such as its storage, and how many do. Empty if none does."""
-
-    num_slots: int = 0
-    """Slots that its trials hold."""
+    experiments: tuple[ExperimentStatus, ...] = ()
+    """All experiments that have not ended, by number."""
 
 
 @dataclasses.dataclass(frozen=True)
-class MasterSummary:
+class MasterSummary(_MasterProblems):
     """The status in numbers: as short with thousands of slots and trials as with ten."""
 
     num_slots: int = 0
@@ -130,12 +124,6 @@ class MasterSummary:
 
     experiments: tuple[ExperimentSummary, ...] = ()
     """All experiments that have not ended, by number."""
-
-    problem: str = ""
-    """Why no work is handed out now. Empty if there is no reason."""
-
-    slow_start: str = ""
-    """Why trials start more slowly than they could. Empty if they don't."""
 
 
 @dataclasses.dataclass(frozen=True)
