@@ -15,7 +15,8 @@ from typing import Any
 from quintain import errors
 from quintain.files import changing_files, disk_errors
 from quintain.process import user_errors
-from quintain.records.rows import exit_codes, trial, workload
+from quintain.records.config import experiment_spec
+from quintain.records.rows import codec, exit_codes, trial, workload
 from quintain.storage import retries
 from quintain.trials import base_trial, random_state, trial_context, workload_metrics
 from quintain.trials.process import (
@@ -54,7 +55,7 @@ def run(source: workload_source.WorkloadSource) -> int:
             controller = build_controller(spec, stack)
             stack.callback(controller.close)
             if spec.peers:
-                source = _join(source, spec, controller)
+                _import_gang().require_common_checkpoint(controller.context.distributed, spec)
             with controller.file_errors_named():
                 _Loop(spec, controller, source).run()
     except errors.GoneError:
@@ -135,17 +136,6 @@ def _import_gang() -> Any:
     return importlib.import_module("quintain.trials.process.gang")
 
 
-def _join(
-    source: workload_source.WorkloadSource,
-    spec: trial.TrialSpec,
-    controller: base_trial.TrialController,
-) -> workload_source.WorkloadSource:
-    """Returns what gives the processes of a trial their common work."""
-    joined = _import_gang().GangSource(source, controller.context.distributed)
-    joined.agree(spec)
-    return joined
-
-
 def build_controller(
     spec: trial.TrialSpec, stack: contextlib.ExitStack
 ) -> base_trial.TrialController:
@@ -159,7 +149,7 @@ def build_controller(
         TrialError: If there is no trial, or it can't be used.
     """
     context = trial_context.TrialContext(spec)
-    is_registered = (spec.entrypoint or "").startswith(trial_loader.EXPERIMENT_PREFIX)
+    is_registered = (spec.entrypoint or "").startswith(experiment_spec.REGISTERED_PREFIX)
     if spec.peers:
         gang = _import_gang()
         gang.configure(spec)
@@ -168,9 +158,7 @@ def build_controller(
     random_state.set_seed(spec.seed)
     # Code may ask for hyperparameters while it is imported.
     trial_context.set_current_context(context)
-    loaded = trial_loader.load_trial(
-        spec.model_dir, spec.entrypoint, experiment_config=spec.experiment_config
-    )
+    loaded = trial_loader.load_trial(spec.model_dir, spec.entrypoint)
     if spec.peers and loaded.controller_module not in trial_loader.GANG_MODULES:
         text = trial_loader.refuse_processes(loaded, len(spec.peers))
         raise errors.TrialError(f"resources.processes_per_trial: {text}")
@@ -202,14 +190,15 @@ class _Loop:
         self._profile = batch_profile.BatchProfile(controller.context)
         self._total_batches = 0
         self._saved_bytes = 0
-        self._beside = background_uploads.BackgroundUploads(source, self._perform)
+        self._distributed = controller.context.distributed
+        self._beside = background_uploads.BackgroundUploads(self._hand_in, self._perform)
         self._staged: background_uploads.Upload | None = None
 
     def run(self) -> None:
         """Does workloads until one says to terminate."""
         if self._spec.latest_checkpoint:
             self._total_batches = trial_checkpoint.restore(self._controller, self._spec)
-            if self._controller.context.distributed.size > 1:  # Others need not know.
+            if self._distributed.size > 1:  # Others need not know.
                 directory = pathlib.Path(self._spec.latest_checkpoint)
                 self._saved_bytes = changing_files.measure_all(directory)
             self._controller.context.has_trained = self._total_batches > 0
@@ -217,20 +206,21 @@ class _Loop:
         elif self._searched:
             self._require_searched_metric()
         with contextlib.closing(self._beside):
-            task = self._source.next_workload()
+            task = self._take_next()
             while task.kind is not workload.WorkloadKind.TERMINATE:
                 result = self._beside.take(task) or self._perform(task)
                 task = self._report(result)
         start = time.time()
-        self._source.report(workload.WorkloadResult(task, start, start))
+        self._tell(workload.WorkloadResult(task, start, start))
+        if self._distributed.size > 1:
+            _import_gang().await_others(self._distributed)
 
     def _perform(self, task: workload.Workload) -> workload.WorkloadResult:
         """Does a workload; one that saves may leave the upload to `_report`."""
         start, start_secs = time.time(), time.monotonic()
         asked = dataclasses.replace(task, following=())
         result = workload.WorkloadResult(asked, start, start, **self._do(task))
-        context = self._controller.context
-        if any(context.distributed.allgather(context.get_stop_requested())):
+        if any(self._distributed.allgather(self._controller.context.get_stop_requested())):
             result = dataclasses.replace(result, exited_reason=workload.ExitedReason.USER_CANCELED)
         # What it took counts for forecasts, and must not change if the clock is set meanwhile.
         return dataclasses.replace(result, end_time=start + time.monotonic() - start_secs)
@@ -240,8 +230,24 @@ class _Loop:
         staged, self._staged = self._staged, None
         if staged is not None:
             return self._beside.upload(result, staged)
-        self._source.report(result)
-        return self._source.next_workload()
+        return self._hand_in(result)
+
+    def _hand_in(self, result: workload.WorkloadResult) -> workload.Workload:
+        self._tell(result)
+        return self._take_next()
+
+    def _tell(self, result: workload.WorkloadResult) -> None:
+        """Hands in a result; of several processes the first one does."""
+        if self._distributed.rank == 0:
+            self._source.report(result)
+
+    def _take_next(self) -> workload.Workload:
+        """Returns what to do next; of several processes the first one asks, for all."""
+        if self._distributed.size == 1:
+            return self._source.next_workload()
+        is_first = self._distributed.rank == 0
+        own = codec.to_plain(self._source.next_workload()) if is_first else None
+        return codec.from_plain(workload.Workload, self._distributed.broadcast(own))
 
     def _require_searched_metric(self) -> None:
         measured = self._controller.list_validation_metrics()
@@ -269,10 +275,9 @@ class _Loop:
                 return {"checkpoint": self._save(task)}
 
     def _await_room(self, open_place: Callable[[], pathlib.Path]) -> None:
-        distributed = self._controller.context.distributed
-        if distributed.size > 1:
+        if self._distributed.size > 1:
             num_bytes = self._saved_bytes or self._controller.measure_state()
-            shared_disk_space.wait(distributed, open_place, num_bytes)
+            shared_disk_space.wait(self._distributed, open_place, num_bytes)
 
     def _open_scratch(self) -> pathlib.Path:
         directory = pathlib.Path(self._spec.scratch_dir)

@@ -8,7 +8,12 @@ from quintain.storage import checkpoint_storage
 
 
 class WorkloadSource(abc.ABC):
-    """Gives a trial what to do, one workload at a time, and takes the results."""
+    """Gives a trial what to do, one workload at a time, and takes the results.
+
+    Raises:
+        GoneError: By any method, if this launch of the trial is not wanted any more.
+        MasterUnreachableError: By any method, if a master is away for too long. A result is kept.
+    """
 
     @abc.abstractmethod
     def start(self) -> trial.TrialSpec:
@@ -40,24 +45,15 @@ class WorkloadSource(abc.ABC):
 
         Raises:
             CheckpointError: If it is another trial's, from which this one has to begin.
-            GoneError: If this launch of the trial is not wanted any more.
         """
 
     @abc.abstractmethod
     def next_workload(self) -> workload.Workload:
-        """Returns what to do next; waits for it.
-
-        Raises:
-            GoneError: If this launch of the trial is not wanted any more.
-        """
+        """Returns what to do next; waits for it."""
 
     @abc.abstractmethod
     def report(self, result: workload.WorkloadResult) -> None:
-        """Tells what came out of the workload that was given last.
-
-        Raises:
-            GoneError: If this launch of the trial is not wanted any more.
-        """
+        """Tells what came out of the workload that was given last."""
 
     @abc.abstractmethod
     def report_exit(self, reason: workload.ExitedReason, message: str) -> None:
