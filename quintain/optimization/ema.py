@@ -99,11 +99,7 @@ class ExponentialMovingAverage(optimizer_wrapper.OptimizerWrapper):
         return bool(self._is_swapped.numpy())
 
     def shadow_copy(self, model: keras.Model) -> None:
-        """Starts the averages of a model's weights, or starts them anew, as copies of the weights.
-
-        Args:
-            model: A built model.
-        """
+        """Starts the averages of a built model, or starts them anew, as copies of the weights."""
         if not self._averages:
             self._create_averages(
                 model.trainable_variables if self.trainable_weights_only else model.variables

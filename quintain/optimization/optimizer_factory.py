@@ -103,9 +103,6 @@ class OptimizerFactory:
     def __init__(self, config: optimization_config.OptimizationConfig) -> None:
         """Checks the config.
 
-        Args:
-            config: Optimizer, learning rate and warm-up.
-
         Raises:
             ConfigError: If the optimizer or the learning rate is not chosen, or a value is wrong.
         """

@@ -37,20 +37,10 @@ class Manifest:
     """Name of the class that wrote the state."""
 
     total_batches: int
-    """Batches that the trial had trained on."""
-
     experiment_id: int
-    """The experiment."""
-
     trial_id: int
-    """The trial."""
-
     seed: int
-    """The trial's seed."""
-
     hparams: dict[str, Any]
-    """The trial's hyperparameters."""
-
     home_id: str = ""
     """The home that the experiment is of; empty if it was written before homes had names."""
 
@@ -92,10 +82,6 @@ def read(directory: pathlib.Path) -> Manifest:
 
 def parse(data: bytes, where: str) -> Manifest:
     """Returns the manifest that a content holds.
-
-    Args:
-        data: Content of the file.
-        where: The checkpoint, for messages.
 
     Raises:
         CheckpointError: If it can't be understood, or has another layout.

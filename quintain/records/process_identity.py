@@ -26,10 +26,6 @@ _HAS_PROC: Final = os.path.exists("/proc/self/stat")
 def find(pid: int, launch_id: str = "") -> trial.ProcessIdentity | None:
     """Returns the identity of a process, or None if there is none of this number.
 
-    Args:
-        pid: Number of the process.
-        launch_id: Name to store in the identity.
-
     Example:
         >>> find(os.getpid()).pid == os.getpid()
         True

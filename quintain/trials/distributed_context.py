@@ -34,13 +34,7 @@ class DistributedContext:
     """
 
     def __init__(self, rank: int = 0, nodes: Sequence[str] = ("",), *, key: bytes = b"") -> None:
-        """Stores the place of this process.
-
-        Args:
-            rank: Number of this process.
-            nodes: The machine of each process.
-            key: Secret of the processes of the trial, which authenticates their messages.
-        """
+        """Takes the machine of each process, and the secret that authenticates their messages."""
         machines = list(dict.fromkeys(nodes))
         self.rank = rank
         self.size = len(nodes)

@@ -21,7 +21,6 @@ class ScaledSchedule(keras.optimizers.schedules.LearningRateSchedule):
     """
 
     def __init__(self, schedule: keras.optimizers.schedules.LearningRateSchedule) -> None:
-        """Wraps `schedule`, with a factor of 1."""
         super().__init__()
         self.schedule = schedule
         self.factor = tf.Variable(

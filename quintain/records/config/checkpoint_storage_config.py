@@ -163,19 +163,12 @@ class CheckpointStorageConfig(base_config.Config):
             yield "url", "has a `?` or `#` in it, expected a plain path; see options."
 
     def directory(self, default: str) -> str:
-        """Returns the directory of the checkpoints, for the types that are directories.
-
-        Args:
-            default: The directory if none is set.
-        """
+        """Returns the directory of the checkpoints, for the types that are directories."""
         root = self._root or default
         return os.path.join(root, self.storage_path) if self.storage_path else root
 
     def address(self, default: str) -> str:
         """Returns where checkpoints are: a directory, or JSON with a URL and fsspec's options.
-
-        Args:
-            default: The directory if none is set.
 
         Example:
             >>> CheckpointStorageConfig(type="s3", bucket="b", prefix="/runs/").address("/home")
@@ -202,12 +195,7 @@ class CheckpointStorageConfig(base_config.Config):
 
 
 def find_address(content: Mapping[str, Any], default: str) -> str:
-    """Returns where an experiment keeps its checkpoints, though its config may be refused today.
-
-    Args:
-        content: The experiment's config as the store keeps it.
-        default: The directory if none is set.
-    """
+    """Returns where an experiment keeps its checkpoints, though its config may be refused today."""
     storage = content.get("checkpoint_storage")
     given = storage if isinstance(storage, Mapping) else {}
     fields = {name: given[name] for name in ("type", *_ALL_FIELDS) if given.get(name)}
@@ -220,11 +208,7 @@ def find_address(content: Mapping[str, Any], default: str) -> str:
 
 
 def find_timeouts(content: Mapping[str, Any]) -> tuple[float | None, ...]:
-    """Returns `retry_timeout` and `answer_timeout`, though the config may be refused today.
-
-    Args:
-        content: The experiment's config as the store keeps it.
-    """
+    """Returns `retry_timeout` and `answer_timeout`, though the config may be refused today."""
     given = content.get("checkpoint_storage")
     found = [given.get(name) if isinstance(given, Mapping) else None for name in _TIMEOUTS]
     return tuple(float(each) if isinstance(each, int | float) else None for each in found)

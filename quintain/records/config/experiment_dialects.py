@@ -100,9 +100,6 @@ PERIOD_FIELDS: Final = ("min_validation_period", "min_checkpoint_period")
 def find_unused_fields(content: Mapping[str, Any]) -> list[str]:
     """Returns the dotted names of fields that are set, and that have no effect.
 
-    Args:
-        content: What a file says, in either dialect.
-
     Example:
         >>> find_unused_fields({"bind_mounts": [], "slurm": None, "environment": {"image": "tf"}})
         ['bind_mounts', 'environment.image']

@@ -141,10 +141,6 @@ class ExperimentSpec(base_config.Config):
 def load(path: str, overrides: Mapping[str, Any] | None = None) -> ExperimentSpec:
     """Reads the config of an experiment from a YAML file.
 
-    Args:
-        path: The file.
-        overrides: Values that win over those in the file.
-
     Raises:
         ConfigError: Listing all that is wrong, with file and line.
     """

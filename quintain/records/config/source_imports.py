@@ -28,11 +28,7 @@ _READS: Final = frozenset({"get", "copy", "items", "keys", "values"})
 
 @contextlib.contextmanager
 def importing_ahead(name: str) -> Iterator[None]:
-    """Notes which modules are there afterwards that were not before.
-
-    Args:
-        name: Module that is imported; what every trial imports anyhow is not noted.
-    """
+    """Notes which modules are there afterwards that were not before."""
     before = set(sys.modules)
     yield
     if name.partition(".")[0] not in _OWN:

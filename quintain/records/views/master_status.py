@@ -10,8 +10,6 @@ class SlotStatus:
     """One slot and who holds it."""
 
     id: int
-    """Number of the slot."""
-
     kind: str
     """`cpu` or `gpu`."""
 
@@ -25,8 +23,6 @@ class SlotStatus:
     """Trial that holds it, or None if it is free."""
 
     experiment_id: int | None = None
-    """Experiment of that trial."""
-
     node: str = ""
     """Machine of the slot; empty for that of the master."""
 
@@ -36,11 +32,7 @@ class _ExperimentProgress:
     """Progress of an experiment that has not ended."""
 
     experiment_id: int
-    """The experiment."""
-
     state: states.ExperimentState
-    """What it is doing."""
-
     progress: float = 0.0
     """Part of the search that is done, from 0 to 1."""
 
@@ -78,7 +70,6 @@ class ExperimentSummary(_ExperimentProgress):
     """Trials that have work to do and wait for slots."""
 
     num_slots: int = 0
-    """Slots that its trials hold."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -131,17 +122,9 @@ class MasterInfo:
     """Identity and version of a master."""
 
     version: str
-    """Version of the package it runs."""
-
     home: str
-    """Its home directory."""
-
     url: str
-    """Its address."""
-
     pid: int
-    """Number of its process."""
-
     start_time: float
     """When the process was started, in seconds since the epoch."""
 
@@ -163,4 +146,3 @@ class PageLink:
     """A link that opens the page of a master once."""
 
     url: str
-    """The link."""

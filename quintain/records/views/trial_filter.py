@@ -86,10 +86,6 @@ class Filter(abc.ABC):
 def parse(text: str, known: Collection[str]) -> Filter:
     """Returns what an expression asks; an empty one chooses all trials.
 
-    Args:
-        text: The expression.
-        known: Names of the columns that there are; see `trial_names`.
-
     Raises:
         ConfigError: With the position of the mistake, and the nearest name where one is unknown.
 

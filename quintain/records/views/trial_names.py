@@ -35,10 +35,6 @@ _FORMS: Final = (
 def find(name: str, known: Collection[str]) -> str | None:
     """Returns the full name that a name stands for, or None if there is none.
 
-    Args:
-        name: As a user writes it.
-        known: The full names that there are.
-
     Example:
         >>> find("accuracy", ["hparams.lr", "validation/accuracy.best"])
         'validation/accuracy.best'

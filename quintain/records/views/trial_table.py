@@ -75,10 +75,7 @@ class MetricColumns:
     """Newest values; None where a trial has none."""
 
     min: Sequence[Any]
-    """Smallest values."""
-
     max: Sequence[Any]
-    """Largest values."""
 
 
 @dataclasses.dataclass(frozen=True)

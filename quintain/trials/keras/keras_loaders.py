@@ -33,12 +33,6 @@ class Loaders:
     ) -> None:
         """Calls the methods.
 
-        Args:
-            trial: The user's trial.
-            context: What is known of it.
-            call: Calls a method, with the hyperparameters if it takes an argument.
-            is_own: Whether the trial has methods for data of its own.
-
         Raises:
             TrialError: If data are of a kind that is not known, or each process would read all.
         """

@@ -25,13 +25,6 @@ class KerasState:
     def __init__(
         self, model: keras.Model, trial: Any, callbacks: Iterable[keras.callbacks.Callback]
     ) -> None:
-        """Stores where to look.
-
-        Args:
-            model: The compiled model.
-            trial: The user's trial.
-            callbacks: Its callbacks.
-        """
         self._model = model
         self._trial = trial
         self._callbacks = list(callbacks)
@@ -51,9 +44,6 @@ class KerasState:
 
     def find(self, steps: keras_steps.Steps) -> None:
         """Finds all variables, once they exist: in every process the same, in the same order.
-
-        Args:
-            steps: The steps of the model, traced.
 
         Raises:
             TrialError: If a training step changes what is not among them.

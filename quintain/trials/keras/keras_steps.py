@@ -110,10 +110,6 @@ class Steps:
 
         Metrics and number are those of all processes. As in Keras, the metrics are the model's,
         unless its own `test_step` returns others: then those that it returned last.
-
-        Args:
-            data: Batches.
-            callbacks: What is to be called for each batch.
         """
         self._model.reset_metrics()
         self._test_number.assign(-1)

@@ -29,11 +29,7 @@ class Upload:
     """A checkpoint that is to be uploaded."""
 
     staged: trial_checkpoint.Staged
-    """Its files."""
-
     storage: checkpoint_storage.TrialStorage
-    """Where it is kept."""
-
     following: tuple[workload.Workload, ...]
     """What may be done meanwhile."""
 
@@ -81,10 +77,6 @@ class BackgroundUploads:
 
     def upload(self, result: workload.WorkloadResult, upload: Upload) -> workload.Workload:
         """Uploads a checkpoint, reports it and works ahead until that is done.
-
-        Args:
-            result: What is reported when the checkpoint is there.
-            upload: The checkpoint.
 
         Returns:
             What is asked next.

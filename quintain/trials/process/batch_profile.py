@@ -17,7 +17,6 @@ class BatchProfile:
     """
 
     def __init__(self, context: trial_context.TrialContext) -> None:
-        """Reads what is to be profiled; nothing is imported for it before it begins."""
         self._context = context
         config = context.get_experiment_config().get("profiling") or {}
         self._begin = int(config.get("begin_on_batch") or 0)
@@ -29,13 +28,7 @@ class BatchProfile:
     def train(
         self, controller: base_trial.TrialController, start: int, num_batches: int
     ) -> base_trial.TrainResult:
-        """Trains on the next batches.
-
-        Args:
-            controller: Drives the trial.
-            start: Batches that it has trained on.
-            num_batches: Batches to train on.
-        """
+        """Trains on the batches after the first `start`."""
         first = min(max(self._begin, start), start + num_batches)
         last = min(max(self._end, first), start + num_batches)
         if first == last:

@@ -23,6 +23,12 @@ from quintain.trials.process import workload_loop, workload_source
 class LocalSource(workload_source.WorkloadSource):
     """Gives a fixed list of workloads and keeps what came out of them.
 
+    Args:
+        spec: The trial.
+        tasks: Kinds of workloads with numbers of batches, such as `("TRAIN", 4)`; the end follows
+            by itself.
+        tell: Is given a line about each result; None for nothing.
+
     Attributes:
         results: What was reported, in order.
         exits: What `report_exit` was given.
@@ -34,14 +40,6 @@ class LocalSource(workload_source.WorkloadSource):
         tasks: Iterable[tuple[str, int]],
         tell: Callable[[str], None] | None = None,
     ) -> None:
-        """Stores the trial and its work.
-
-        Args:
-            spec: The trial.
-            tasks: Kinds of workloads with numbers of batches, such as `("TRAIN", 4)`; the end
-                follows by itself.
-            tell: Is given a line about each result; None for nothing.
-        """
         self.results: list[workload.WorkloadResult] = []
         self.exits: list[tuple[workload.ExitedReason, str]] = []
         self._spec = spec

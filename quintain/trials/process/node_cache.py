@@ -41,12 +41,7 @@ Fill = Callable[[pathlib.Path], None]
 
 
 class NodeCache:
-    """The cache of one machine, for one user. What one process holds stays until it lets go.
-
-    Args:
-        path: Its directory.
-        limit_bytes: Size that it keeps to.
-    """
+    """The cache of one machine, for one user. What one process holds stays until it lets go."""
 
     def __init__(self, path: pathlib.Path, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
         self._path = path

@@ -18,12 +18,7 @@ _DIRECTORY: Final = "ranks"
 
 
 def save(controller: base_trial.TrialController, directory: pathlib.Path) -> None:
-    """Lets a trial write its state, and takes in what the other processes have.
-
-    Args:
-        controller: Drives the trial.
-        directory: An empty directory.
-    """
+    """Lets a trial write its state, and takes in what the other processes have."""
     controller.save(str(directory))
     random_state.save(directory / RANDOM_FILE)
     distributed = controller.context.distributed

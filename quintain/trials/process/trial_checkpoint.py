@@ -44,12 +44,6 @@ def stage(
 ) -> Staged:
     """Writes the files of a checkpoint.
 
-    Args:
-        controller: What is saved.
-        spec: The trial.
-        total_batches: Batches that it has trained on.
-        storage: Where it is to be kept.
-
     Raises:
         CheckpointError: If they can't be written; nothing is left then.
         NoRoomError: If the disk is full; the same.
@@ -92,10 +86,6 @@ def find_place(storage: checkpoint_storage.TrialStorage) -> pathlib.Path:
 def commit(staged: Staged, storage: checkpoint_storage.TrialStorage) -> workload.StoredCheckpoint:
     """Makes files a checkpoint, which appears under its name when it is complete.
 
-    Args:
-        staged: What `stage` returned.
-        storage: Where it is kept.
-
     Raises:
         CheckpointError: If it can't be written; nothing is left then.
     """
@@ -136,10 +126,6 @@ def outlast_full_disks(controller: base_trial.TrialController, write: Callable[[
     Processes that save together can't do so again one by one: they wait for room before they begin
     (`shared_disk_space`). Where it does not do after all, they end, and go on from their last
     checkpoint.
-
-    Args:
-        controller: Drives the trial.
-        write: Writes it from the beginning.
     """
     if controller.context.distributed.size > 1:
         return write()

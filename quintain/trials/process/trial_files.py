@@ -83,12 +83,7 @@ class Machine:
 
 
 class TrialFiles:
-    """Finds, fetches and sends the files of one trial.
-
-    Args:
-        machine: What is known of the machine.
-        calls: Asks the master.
-    """
+    """Finds, fetches and sends the files of one trial."""
 
     def __init__(self, machine: Machine, calls: file_calls.FileCalls) -> None:
         self._machine = machine

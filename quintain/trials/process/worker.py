@@ -120,14 +120,8 @@ class Settings:
     """Where the master is, and what it recognises this process by."""
 
     trial_id: int
-    """The trial."""
-
     launch_id: str
-    """Name of this start."""
-
     machine: trial_files.Machine
-    """Where files are on this machine."""
-
     rank: int = 0
     """Number of this process among those of the trial."""
 

@@ -38,9 +38,6 @@ def run(source: workload_source.WorkloadSource) -> int:
     Errors of the user's code are printed to the standard error with the frames of the user's own
     files, and reported to the source.
 
-    Args:
-        source: Gives the trial and its workloads.
-
     Returns:
         The exit code of the process; see `records.exit_codes.ExitCode`.
 
@@ -140,10 +137,6 @@ def build_controller(
     spec: trial.TrialSpec, stack: contextlib.ExitStack
 ) -> base_trial.TrialController:
     """Seeds the random numbers, loads the user's code and makes what drives it.
-
-    Args:
-        spec: The trial.
-        stack: Gets what has to be left at the end.
 
     Raises:
         TrialError: If there is no trial, or it can't be used.
@@ -323,12 +316,7 @@ class _Loop:
 
 
 def describe_error(error: BaseException, model_dir: pathlib.Path) -> str:
-    """Returns the cause of an error, the line of the user's code, and then the user's frames.
-
-    Args:
-        error: Any exception.
-        model_dir: Directory with the user's code.
-    """
+    """Returns the cause of an error, the line of the user's code, and then the user's frames."""
     if isinstance(error, errors.QuintainError):
         return str(error)
     found = user_errors.explain(error)

@@ -27,9 +27,6 @@ class WorkloadSource(abc.ABC):
     def fetch_checkpoint(self, spec: trial.TrialSpec) -> pathlib.Path:
         """Returns a directory of this machine with the checkpoint that a trial goes on from.
 
-        Args:
-            spec: The trial; `checkpoint` names one.
-
         Raises:
             DamagedCheckpointError: If files are missing or are not what was written.
             CheckpointError: If the storage can't be read, which says nothing about the checkpoint.
@@ -38,10 +35,6 @@ class WorkloadSource(abc.ABC):
     @abc.abstractmethod
     def report_damage(self, checkpoint: str, damage: str) -> trial.TrialSpec:
         """Tells that a checkpoint can't be used, and returns the trial with an older one.
-
-        Args:
-            checkpoint: UUID of the checkpoint.
-            damage: What is wrong with it.
 
         Raises:
             CheckpointError: If it is another trial's, from which this one has to begin.
@@ -57,9 +50,4 @@ class WorkloadSource(abc.ABC):
 
     @abc.abstractmethod
     def report_exit(self, reason: workload.ExitedReason, message: str) -> None:
-        """Tells that the process ends by itself, and why.
-
-        Args:
-            reason: The kind of end.
-            message: What the user is to know.
-        """
+        """Tells that the process ends by itself, and why."""
