@@ -43,7 +43,7 @@ _SECRET: Final = re.compile(
 _HARMLESS: Final = frozenset({"signature_version", "token_uri", "sse_kms_key_id"})
 _WAYS: Final = ("anon", "cache", "cloud", "google_default")
 """Texts that gcsfs takes for `token`: where it looks for one."""
-_ADVICE: Final = (
+SECRET_ADVICE: Final = (
     "a secret here would be stored with the experiment: put it into the environment of the master "
     "and of the machines of trials, or into a profile of theirs (docs/how-to/storage.md)"
 )
@@ -150,15 +150,13 @@ class CheckpointStorageConfig(base_config.Config):
             if (address := getattr(self, each)) is not None:
                 yield from _check_endpoint(each, address)
         for path in _find_secrets(self.options, "options"):
-            yield path, f"{_ADVICE}."
-        for path in _find_opaque(self.options, "options"):
-            yield path, "got an object, expected numbers, texts, lists and mappings."
+            yield path, f"{SECRET_ADVICE}."
 
     def _check_url(self, url: str) -> Iterator[tuple[str, str]]:
         if not _URL.fullmatch(url):
             yield "url", f"got {errors.show(url)}, expected one such as sftp://HOST/DIRECTORY."
         elif _has_password(url):
-            yield "url", f"has a password in it; {_ADVICE}."
+            yield "url", f"has a password in it; {SECRET_ADVICE}."
         elif "?" in url or "#" in url:
             yield "url", "has a `?` or `#` in it, expected a plain path; see options."
 
@@ -214,23 +212,12 @@ def find_timeouts(content: Mapping[str, Any]) -> tuple[float | None, ...]:
     return tuple(float(each) if isinstance(each, int | float) else None for each in found)
 
 
-def find_former_secrets(storage: Mapping[str, Any]) -> list[str]:
-    """Returns the names of fields with secrets, which configs of other platforms have."""
-    names = ("access_key", "secret_key", "connection_string", "credential")
-    return [name for name in names if storage.get(name) is not None]
-
-
-def explain_secret() -> str:
-    """Returns why a secret is refused, and where it belongs."""
-    return f"{_ADVICE}."
-
-
 def _check_endpoint(name: str, address: str) -> Iterator[tuple[str, str]]:
     """Yields what is wrong with the address of a server."""
     if _has_password(address):
-        yield name, f"has a name and a password in it; {_ADVICE}."
+        yield name, f"has a name and a password in it; {SECRET_ADVICE}."
     elif "?" in address or "#" in address:
-        yield name, f"has a `?` or `#` in it, expected https://HOST; {_ADVICE}."
+        yield name, f"has a `?` or `#` in it, expected https://HOST; {SECRET_ADVICE}."
     elif name == "account_url" and ".dfs." in address:
         blobs = address.replace(".dfs.", ".blob.")
         yield name, f"got {errors.show(address)}, expected the address of blobs, {blobs}."
@@ -259,15 +246,4 @@ def _find_secrets(value: Any, path: str) -> Iterator[str]:
         for index, below in enumerate(value):
             yield from _find_secrets(below, f"{path}[{index}]")
     elif isinstance(value, str) and "://" in value and _has_password(value):
-        yield path
-
-
-def _find_opaque(value: Any, path: str) -> Iterator[str]:
-    if isinstance(value, Mapping):
-        for name, below in value.items():
-            yield from _find_opaque(below, f"{path}.{name}")
-    elif isinstance(value, list):
-        for index, below in enumerate(value):
-            yield from _find_opaque(below, f"{path}[{index}]")
-    elif not isinstance(value, str | int | float | bool | None):
         yield path

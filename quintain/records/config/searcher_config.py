@@ -310,14 +310,10 @@ class PbtConfig(SearcherConfig):
     length_per_round: Length = 0
     """Length of a round."""
 
-    replace_function: ReplaceFunctionConfig = dataclasses.field(
-        default_factory=ReplaceFunctionConfig
-    )
+    replace_function: ReplaceFunctionConfig = ReplaceFunctionConfig()
     """Which trials are replaced."""
 
-    explore_function: ExploreFunctionConfig = dataclasses.field(
-        default_factory=ExploreFunctionConfig
-    )
+    explore_function: ExploreFunctionConfig = ExploreFunctionConfig()
     """How copies differ."""
 
 
