@@ -373,6 +373,19 @@ def subtract(variable: keras.Variable, change: tf.Tensor) -> None:
     tf.raw_ops.AssignSubVariableOp(resource=get_handle(variable), value=change)
 
 
+def update_moments(
+    slots: dict[str, keras.Variable], gradient: tf.Tensor, beta_1: Any, beta_2: Any
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Moves the mean of gradients and that of their squares, as Adam does, and returns both."""
+    momentum = tf.convert_to_tensor(slots["momentum"])
+    momentum += (gradient - momentum) * (1.0 - beta_1)
+    velocity = tf.convert_to_tensor(slots["velocity"])
+    velocity += (tf.square(gradient) - velocity) * (1.0 - beta_2)
+    write(slots["momentum"], momentum)
+    write(slots["velocity"], velocity)
+    return momentum, velocity
+
+
 def constrain(variable: keras.Variable) -> None:
     """Applies a variable's constraint, if it has one."""
     if getattr(variable, "constraint", None) is not None:

@@ -166,17 +166,14 @@ class Adam(fused_optimizer.FusedOptimizer):
         scalars: _Hyper,
     ) -> None:
         """Updates by plain operations: the fused kernel for amsgrad can't be compiled by XLA."""
-        momentum = tf.convert_to_tensor(slots["momentum"])
-        momentum += (gradient - momentum) * (1.0 - scalars.beta_1)
-        velocity = tf.convert_to_tensor(slots["velocity"])
-        velocity += (tf.square(gradient) - velocity) * (1.0 - scalars.beta_2)
+        momentum, velocity = fused_optimizer.update_moments(
+            slots, gradient, scalars.beta_1, scalars.beta_2
+        )
         largest = tf.maximum(tf.convert_to_tensor(slots["velocity_hat"]), velocity)
         rate = scalars.learning_rate * tf.sqrt(1.0 - scalars.beta_2_power)
         rate /= 1.0 - scalars.beta_1_power
         change = rate * momentum / (tf.sqrt(largest) + scalars.epsilon)
 
-        fused_optimizer.write(slots["momentum"], momentum)
-        fused_optimizer.write(slots["velocity"], velocity)
         fused_optimizer.write(slots["velocity_hat"], largest)
         fused_optimizer.write(variable, tf.convert_to_tensor(variable) - change)
 

@@ -137,11 +137,7 @@ def _split(batches: Any, rank: int, size: int) -> Any:
                 "processes of a trial; let each have its share of the examples by "
                 "`context.wrap_dataset(dataset).batch(context.get_per_slot_batch_size())`."
             )
-    return batches.map(lambda *batch: take_part(_unpack(batch), rank, size))
-
-
-def _unpack(batch: tuple[Any, ...]) -> Any:
-    return batch[0] if len(batch) == 1 else batch
+    return batches.map(lambda *batch: take_part(batch[0] if len(batch) == 1 else batch, rank, size))
 
 
 def _choose_batches(batches: Any, rank: int, size: int) -> Any:

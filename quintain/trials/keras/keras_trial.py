@@ -196,8 +196,8 @@ class KerasTrialController(base_trial.TrialController):
         callbacks = call(trial.keras_callbacks)
         self._callbacks = keras.callbacks.CallbackList(callbacks, model=self._model)
         self._callbacks.set_params({"verbose": 0, "epochs": None, "steps": None})
-        self._sees_train_batches = _see_train_batches(self._callbacks.callbacks)
-        self._sees_test_batches = _see_test_batches(self._callbacks.callbacks)
+        self._sees_train_batches = _have_hook(self._callbacks.callbacks, _TRAIN_HOOKS)
+        self._sees_test_batches = _have_hook(self._callbacks.callbacks, _TEST_HOOKS)
         self._epoch_length = self._find_epoch_length()
         self._progress = _Progress()
         self._state = keras_state.KerasState(self._model, trial, callbacks)
@@ -398,21 +398,12 @@ class KerasTrialController(base_trial.TrialController):
         return length
 
 
-def _see_train_batches(callbacks: Iterable[keras.callbacks.Callback]) -> bool:
-    """Whether one of them is to be called for each batch of training."""
-    return any(_has_hook(callback, _TRAIN_HOOKS) for callback in callbacks)
-
-
-def _see_test_batches(callbacks: Iterable[keras.callbacks.Callback]) -> bool:
-    """Whether one of them is to be called for each batch of a validation."""
-    return any(_has_hook(callback, _TEST_HOOKS) for callback in callbacks)
-
-
-def _has_hook(callback: keras.callbacks.Callback, names: Iterable[str]) -> bool:
-    """Whether its class overrides one of these methods, or the object has it, as lambdas do."""
+def _have_hook(callbacks: Iterable[keras.callbacks.Callback], names: Iterable[str]) -> bool:
+    """Whether a class overrides one of these methods, or an object has it, as lambdas do."""
     return any(
         getattr(getattr(callback, name), "__func__", None)
         is not getattr(keras.callbacks.Callback, name)
+        for callback in callbacks
         for name in names
     )
 

@@ -152,13 +152,9 @@ def run_locally(
             _try(spec, tell)
         else:
             length = max(lengths) * config.searcher.batches_per_unit
-            _train(spec, length, config.scheduling_unit, tell)
-
-
-def _train(spec: trial.TrialSpec, length: int, unit: int, tell: Callable[[str], None]) -> None:
-    pieces = [min(unit, length - start) for start in range(0, length, unit)]
-    source = LocalSource(spec, [*(("TRAIN", piece) for piece in pieces), ("VALIDATE", 0)], tell)
-    _run(source)
+            unit = config.scheduling_unit
+            pieces = [("TRAIN", min(unit, length - start)) for start in range(0, length, unit)]
+            _run(LocalSource(spec, [*pieces, ("VALIDATE", 0)], tell))
 
 
 def _try(spec: trial.TrialSpec, tell: Callable[[str], None]) -> None:

@@ -136,7 +136,8 @@ class NodeCache:
             NoRoomError: If that is not enough.
         """
         with self._lock("", "room", fcntl.LOCK_EX):
-            _clear(self._path / _TRASH)
+            for path in changing_files.list_directory(self._path / _TRASH):
+                _remove(path)
             missing = max(num_bytes - _measure(incoming), 0)
             sizes = {path: _measure(path) for path in self._list() if path != incoming}
             # What others fetch now is there in part only; their sizes are looked at again by them.
@@ -219,11 +220,6 @@ def _measure(path: pathlib.Path) -> int:
 def _find_time(path: pathlib.Path) -> float:
     found = changing_files.find(path)
     return 0.0 if found is None else found.st_mtime
-
-
-def _clear(directory: pathlib.Path) -> None:
-    for path in changing_files.list_directory(directory):
-        _remove(path)
 
 
 def _remove(path: pathlib.Path) -> None:

@@ -16,7 +16,7 @@ import pathlib
 import sys
 import traceback
 import types
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from quintain import errors
@@ -82,7 +82,11 @@ def load_trial(model_dir: str, entrypoint: str | None) -> LoadedTrial:
         for name, value in vars(module).items()
         if inspect.isfunction(value)
     }
-    _require_complete(trial_class, functions)
+    missing = trial_class.find_missing(functions)
+    if missing:
+        raise errors.TrialError(
+            f"{trial_class.__name__} ({_place(trial_class)}) lacks {', '.join(missing)}."
+        )
     return LoadedTrial(trial_class, functions, trial_class.controller_module)
 
 
@@ -244,14 +248,6 @@ def _is_trial(value: Any) -> bool:
 def _modules_of(trial_class: type[Any], module: types.ModuleType) -> list[types.ModuleType]:
     own = sys.modules.get(trial_class.__module__)
     return [module] if own is None or own is module else [module, own]
-
-
-def _require_complete(trial_class: type[Any], functions: Collection[str]) -> None:
-    missing = trial_class.find_missing(functions)
-    if missing:
-        raise errors.TrialError(
-            f"{trial_class.__name__} ({_place(trial_class)}) lacks {', '.join(missing)}."
-        )
 
 
 def _import(directory: pathlib.Path, name: str) -> types.ModuleType:

@@ -196,8 +196,11 @@ class _Loop:
                 self._saved_bytes = changing_files.measure_all(directory)
             self._controller.context.has_trained = self._total_batches > 0
             self._controller.context.initial_batch = self._total_batches
-        elif self._searched:
-            self._require_searched_metric()
+        elif (
+            self._searched and (measured := self._controller.list_validation_metrics()) is not None
+        ):
+            aliases = self._controller.metric_aliases
+            workload_metrics.require_searched(self._searched, measured, aliases)
         with contextlib.closing(self._beside):
             task = self._take_next()
             while task.kind is not workload.WorkloadKind.TERMINATE:
@@ -241,12 +244,6 @@ class _Loop:
         is_first = self._distributed.rank == 0
         own = codec.to_plain(self._source.next_workload()) if is_first else None
         return codec.from_plain(workload.Workload, self._distributed.broadcast(own))
-
-    def _require_searched_metric(self) -> None:
-        measured = self._controller.list_validation_metrics()
-        if measured is not None:
-            aliases = self._controller.metric_aliases
-            workload_metrics.require_searched(self._searched, measured, aliases)
 
     def _do(self, task: workload.Workload) -> dict[str, Any]:
         if task.total_batches != self._total_batches:
