@@ -241,8 +241,7 @@ def _check_parameters() -> None:
             if name not in names and name not in _PASSED_ON:
                 raise errors.ConfigError(
                     f"gin: {errors.show(entry.name)} doesn't have a parameter named "
-                    f"{errors.show(name)}."
-                    f"{errors.suggest(name, names)}"
+                    f"{errors.show(name)}.{errors.suggest(name, names)}"
                 )
 
 

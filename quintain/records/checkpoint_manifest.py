@@ -11,6 +11,7 @@ import hashlib
 import json
 import pathlib
 import stat
+import typing
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -107,12 +108,10 @@ def _check_types(manifest: Manifest) -> None:
     Raises:
         TypeError: If a value has another type than it should have, or a path leads elsewhere.
     """
-    numbers = (manifest.format, manifest.total_batches, manifest.experiment_id, manifest.trial_id)
-    texts = (manifest.kind, manifest.home_id, manifest.launch_id)
-    tables = (manifest.hparams, manifest.hashes, manifest.sizes)
-    for values, kind in ((numbers, int), (texts, str), (tables, dict)):
-        if any(type(one) is not kind for one in values):
-            raise TypeError(f"expected {kind.__name__} where there is none")
+    for name, kind in typing.get_type_hints(Manifest).items():
+        expected = typing.get_origin(kind) or kind
+        if type(getattr(manifest, name)) is not expected:
+            raise TypeError(f"{name}: expected {expected.__name__}")
     for table, kind in ((manifest.hashes, str), (manifest.sizes, int)):
         if any(type(one) is not kind for one in table.values()):
             raise TypeError(f"expected {kind.__name__} for each file")
