@@ -146,7 +146,6 @@ def _split(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _parse_pair(text: str, start: int, pair: str) -> tuple[int, str, Any]:
-    """Returns the position of a pair's path, the path, and the value."""
     name, sign, value = pair.partition("=")
     position = start + len(name) - len(name.lstrip())
     if not sign:

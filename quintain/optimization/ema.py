@@ -197,7 +197,6 @@ class ExponentialMovingAverage(optimizer_wrapper.OptimizerWrapper):
         self._move(step, {self._var_key(weight) for weight, _ in self._pairs()})
 
     def _move(self, step: Any, keys: Container[Any]) -> None:
-        """Moves the averages of the weights of some keys."""
         decay = self._compute_decay(step)
         for weight, average in self._pairs():
             if self._var_key(weight) not in keys:

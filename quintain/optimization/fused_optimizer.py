@@ -181,7 +181,6 @@ class FusedOptimizer(keras.optimizers.Optimizer):
         return ()
 
     def _get_slots(self, variable: keras.Variable) -> dict[str, keras.Variable]:
-        """Returns the slots of one variable by their names."""
         index = self._get_variable_index(variable)
         return {name: slots[index] for name, slots in self._slots.items()}
 
@@ -271,7 +270,6 @@ class FusedOptimizer(keras.optimizers.Optimizer):
         )
 
     def _update_all(self, gradients: list[Any], variables: list[Any]) -> None:
-        """Limits summed gradients and updates variables by them."""
         hyper = self._prepare_hyper()
         for gradient, variable in zip(self._clip(gradients), variables, strict=True):
             self._run_update(gradient, variable, hyper)
@@ -285,7 +283,6 @@ class FusedOptimizer(keras.optimizers.Optimizer):
         return gradients
 
     def _clip(self, gradients: list[Any]) -> list[Any]:
-        """Limits the summed gradients."""
         return self._clipping.clip(gradients)
 
     def _is_sparse_update(self) -> bool:

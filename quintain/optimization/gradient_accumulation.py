@@ -158,7 +158,6 @@ class _Sums:
         self._variables: list[tf.Variable] = []
 
     def create(self, weights: Sequence[keras.Variable]) -> None:
-        """Creates a sum of 0 for each weight."""
         self._variables = [
             tf.Variable(
                 tf.zeros(weight.shape, weight.dtype),

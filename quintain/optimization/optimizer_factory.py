@@ -199,7 +199,6 @@ def _get_arguments(config: one_of.OneOfConfig) -> dict[str, Any]:
 
 
 def _check(config: optimization_config.OptimizationConfig) -> None:
-    """Checks that everything needed is chosen and set, and fits together."""
     _check_choice(config.optimizer, "optimizer")
     _check_choice(config.learning_rate, "learning_rate")
     _check_is_set(config.learning_rate, "learning_rate")

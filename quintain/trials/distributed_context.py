@@ -91,11 +91,7 @@ class DistributedContext:
         return [pickle.loads(self._open(part, rank)) for rank, part in enumerate(sealed)]
 
     def _open(self, sealed: bytes, rank: int) -> bytes:
-        """Returns the content of a message: unpickling one of somebody else would run their code.
-
-        Raises:
-            ClusterError: If it is not of this process of the trial, and of this exchange.
-        """
+        """Returns a message: unpickling one of somebody else would run their code."""
         seal, content = sealed[:_SEAL_BYTES], sealed[_SEAL_BYTES:]
         if not hmac.compare_digest(seal, self._seal(content, rank)):
             raise errors.ClusterError(

@@ -347,11 +347,7 @@ class TaskTrialController(base_trial.TrialController):
 
 
 def _find_gang_runtime(runtime: cfg.RuntimeConfig) -> dict[str, Any]:
-    """Returns what several processes need in place of an experiment's own devices.
-
-    Raises:
-        ConfigError: If the experiment needs devices that they do not have.
-    """
+    """Returns what several processes need in place of an experiment's own devices."""
     if runtime.distribution in (cfg.Distribution.TPU, cfg.Distribution.PARAMETER_SERVER):
         raise errors.ConfigError(
             f"runtime.distribution_strategy: got {runtime.distribution_strategy!r}, expected "

@@ -31,7 +31,6 @@ class _Hyper(NamedTuple):
     epsilon: tf.Tensor
 
     def cast(self, dtype: Any) -> "_Hyper":
-        """Returns the same scalars in another dtype."""
         return _Hyper(*(tf.cast(scalar, dtype) for scalar in self))
 
 

@@ -95,7 +95,6 @@ def hide_passwords(text: str) -> str:
 
 
 def _normalize(hosts: str, port: str) -> str:
-    """Returns hosts, each with its port."""
     parts = [host.lower() for host in hosts.split(",")]
     return ",".join(
         part if re.search(r":\d+$", part) or part.startswith("/") else f"{part}:{port}"

@@ -16,6 +16,10 @@ def merge(template: Mapping[str, Any], content: Mapping[str, Any]) -> dict[str, 
     variables are merged by their names, log policies are added to the template's, and what is of
     another kind than in the template (searcher, storage, hyperparameter) is not mixed with it.
 
+    Args:
+        template: The template.
+        content: The config, which wins.
+
     Example:
         >>> merge(
         ...     {"searcher": {"name": "random", "max_trials": 4}, "max_restarts": 0},

@@ -66,7 +66,6 @@ class _Walk:
         self._is_over = False
 
     def follow(self, path: pathlib.Path) -> None:
-        """Goes through the statements at the top of a file."""
         if path in self._seen:
             return
         self._seen.add(path)
@@ -116,7 +115,6 @@ class _Walk:
 def _find_file(
     folder: pathlib.Path, parts: list[str], suffixes: list[str] | tuple[str, ...] = (".py",)
 ) -> pathlib.Path | None:
-    """Returns the file of a module, given by its path below a folder."""
     stem = str(folder.joinpath(*parts))
     places = (f"{start}{suffix}" for start in (f"{stem}/__init__", stem) for suffix in suffixes)
     return next((path for place in places if (path := pathlib.Path(place)).is_file()), None)

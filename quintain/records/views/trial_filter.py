@@ -186,11 +186,9 @@ class _Parser:
 
     @property
     def ahead(self) -> _Token:
-        """The token that comes next."""
         return self._tokens[self._next]
 
     def read_whole(self) -> Filter:
-        """Reads all that there is."""
         found = self._read_either()
         if self.ahead.kind != "end":
             self._refuse("'and', 'or' or the end")

@@ -127,7 +127,6 @@ def take_part(batch: Any, rank: int, size: int) -> Any:
 
 
 def _split(batches: Any, rank: int, size: int) -> Any:
-    """Returns a process' part of each batch."""
     if not isinstance(batches, tf.data.Dataset):
         return _Parts(batches, rank, size)
     for part in tf.nest.flatten(batches.element_spec):
@@ -141,7 +140,6 @@ def _split(batches: Any, rank: int, size: int) -> Any:
 
 
 def _choose_batches(batches: Any, rank: int, size: int) -> Any:
-    """Returns the batches of one pass that a process evaluates."""
     if isinstance(batches, tf.data.Dataset):
         return batches.shard(size, rank)
     return _Chosen(batches, rank, size)

@@ -354,7 +354,6 @@ class KerasTrialController(base_trial.TrialController):
         self._callbacks.on_train_begin()
 
     def _build(self) -> None:
-        """Creates all variables, those of optimizer and metrics included."""
         if not self._state.is_found:
             self._steps.build(self._train_data.element_spec)
             self._state.find(self._steps)
@@ -420,7 +419,6 @@ class _Progress:
         self.validation: dict[str, Any] = {}
 
     def add(self, logs: list[dict[str, Any]]) -> None:
-        """Counts batches in."""
         self.batch += len(logs)
         for batch in logs:
             for name, value in batch.items():
@@ -432,18 +430,15 @@ class _Progress:
         return {**means, **self.validation}
 
     def start_epoch(self) -> None:
-        """Goes to the beginning of the next epoch."""
         epoch = self.epoch + 1
         self.__init__()  # type: ignore[misc]
         self.epoch = epoch
 
     def to_plain(self) -> dict[str, Any]:
-        """Returns all of it as plain data."""
         return dict(vars(self))
 
     @classmethod
     def from_plain(cls, values: Mapping[str, Any]) -> "_Progress":
-        """Returns what `to_plain` was called on."""
         progress = cls()
         vars(progress).update(values)
         return progress

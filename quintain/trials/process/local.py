@@ -192,11 +192,7 @@ def _run(source: LocalSource) -> None:
 def _require_equal(
     kind: str, before: Mapping[str, Any], after: Mapping[str, Any], tolerance: float
 ) -> None:
-    """Checks that a restored trial measures what it does without a restart.
-
-    Raises:
-        TrialError: Naming the first metric that differs.
-    """
+    """Checks that a restored trial measures what it does without a restart."""
     for name, value in before.items():
         if isinstance(value, int | float) and not np.allclose(
             value, after.get(name, math.nan), rtol=tolerance, atol=1e-6, equal_nan=True

@@ -56,11 +56,7 @@ def find_problems(
 def _check_processes(
     config: Mapping[str, Any], loaded: trial_loader.LoadedTrial, settings: dict[str, Any]
 ) -> None:
-    """Finds out how many processes train a trial of several slots.
-
-    Raises:
-        ConfigError: If the config asks for several, but one has to.
-    """
+    """Finds out how many processes train a trial of several slots."""
     resources = config.get("resources") or {}
     count, asked = resources.get("slots_per_trial", 1), resources.get("processes_per_trial")
     if loaded.controller_module in trial_loader.GANG_MODULES:

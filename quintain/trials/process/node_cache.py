@@ -130,11 +130,7 @@ class NodeCache:
             ) from error
 
     def _make_room(self, incoming: pathlib.Path, num_bytes: int) -> None:
-        """Deletes what nobody uses, until something new has room.
-
-        Raises:
-            NoRoomError: If that is not enough.
-        """
+        """Deletes what nobody uses, until something new has room."""
         with self._lock("", "room", fcntl.LOCK_EX):
             for path in changing_files.list_directory(self._path / _TRASH):
                 _remove(path)
@@ -155,7 +151,6 @@ class NodeCache:
         return total_bytes <= self._limit_bytes and missing_bytes <= free
 
     def _list(self) -> list[pathlib.Path]:
-        """Returns all that is there, or is being fetched."""
         kinds = [self._path / name for name in (*_KINDS, _INCOMING)]
         return [path for kind in kinds for path in changing_files.list_directory(kind)]
 

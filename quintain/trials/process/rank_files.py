@@ -54,7 +54,6 @@ def send(controller: base_trial.TrialController, spec: trial.TrialSpec) -> int:
 
 
 def _read(directory: pathlib.Path, patterns: list[str]) -> dict[str, bytes]:
-    """Returns the files of a directory that fit one of several patterns."""
     found = sorted({path for pattern in patterns for path in directory.glob(pattern)})
     return {path.name: path.read_bytes() for path in found}
 

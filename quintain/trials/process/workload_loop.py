@@ -10,7 +10,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from quintain import errors
 from quintain.files import changing_files, disk_errors
@@ -21,7 +21,6 @@ from quintain.storage import retries
 from quintain.trials import base_trial, random_state, trial_context, workload_metrics
 from quintain.trials.process import (
     background_uploads,
-    batch_profile,
     rank_files,
     shared_disk_space,
     trial_checkpoint,
@@ -30,6 +29,9 @@ from quintain.trials.process import (
 )
 
 logger = logging.getLogger(__name__)
+
+_PROFILED_BATCHES: Final = 10
+"""Batches of a profile of which no end is set."""
 
 
 def run(source: workload_source.WorkloadSource) -> int:
@@ -107,12 +109,7 @@ def _find_reason(
 
 
 def _find_whole(source: workload_source.WorkloadSource, spec: trial.TrialSpec) -> trial.TrialSpec:
-    """Returns a trial with the newest checkpoint that is whole, if it goes on from one.
-
-    Raises:
-        TrialError: If none is whole: starting the trial again is no use.
-        CheckpointError: If the storage can't be read.
-    """
+    """Returns a trial with the newest checkpoint that is whole, if it goes on from one."""
     while spec.checkpoint:
         try:
             directory = source.fetch_checkpoint(spec)
@@ -180,7 +177,7 @@ class _Loop:
         self._controller = controller
         self._source = source
         self._searched = str((spec.experiment_config.get("searcher") or {}).get("metric") or "")
-        self._profile = batch_profile.BatchProfile(controller.context)
+        self._profile = BatchProfile(controller.context)
         self._total_batches = 0
         self._saved_bytes = 0
         self._distributed = controller.context.distributed
@@ -222,7 +219,6 @@ class _Loop:
         return dataclasses.replace(result, end_time=start + time.monotonic() - start_secs)
 
     def _report(self, result: workload.WorkloadResult) -> workload.Workload:
-        """Tells what came out, and returns what is next."""
         staged, self._staged = self._staged, None
         if staged is not None:
             return self._beside.upload(result, staged)
@@ -310,6 +306,54 @@ class _Loop:
             result.metrics, self._searched, self._controller.metric_aliases
         )
         return {"metrics": metrics, "num_inputs": result.num_inputs}
+
+
+class BatchProfile:
+    """Profiles the batches that the part `profiling` of the config names.
+
+    The files lie in `plugins/profile` of the trial's directory for TensorBoard. A trial that goes
+    on after the first of these batches profiles what is left of them.
+    """
+
+    def __init__(self, context: trial_context.TrialContext) -> None:
+        self._context = context
+        config = context.get_experiment_config().get("profiling") or {}
+        self._begin = int(config.get("begin_on_batch") or 0)
+        end = config.get("end_after_batch")
+        self._end = self._begin + _PROFILED_BATCHES if end is None else int(end)
+        if not config.get("enabled"):
+            self._end = self._begin
+
+    def train(
+        self, controller: base_trial.TrialController, start: int, num_batches: int
+    ) -> base_trial.TrainResult:
+        """Trains on the batches after the first `start`."""
+        first = min(max(self._begin, start), start + num_batches)
+        last = min(max(self._end, first), start + num_batches)
+        if first == last:
+            return controller.train(num_batches)
+        results = []
+        if first > start:
+            results.append(controller.train(first - start))
+        profiler: Any = importlib.import_module("tensorflow").profiler.experimental
+        with profiler.Profile(str(self._context.get_tensorboard_path())):
+            results.append(controller.train(last - first))
+        if last < start + num_batches:
+            results.append(controller.train(start + num_batches - last))
+        return _join_results(results)
+
+
+def _join_results(results: list[base_trial.TrainResult]) -> base_trial.TrainResult:
+    num_inputs = sum(each.num_inputs for each in results)
+    batches = [metrics for each in results for metrics in each.batch_metrics]
+    parts = [(each.metrics, each.num_inputs) for each in results if each.metrics is not None]
+    if not parts:
+        return base_trial.TrainResult(num_inputs, batches)
+    means = {
+        name: sum(metrics[name] * count for metrics, count in parts) / max(num_inputs, 1)
+        for name in parts[0][0]
+    }
+    return base_trial.TrainResult(num_inputs, batches, means)
 
 
 def describe_error(error: BaseException, model_dir: pathlib.Path) -> str:
