@@ -164,7 +164,7 @@ def private_sum_applied(divisor: tf.Tensor | float) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def requiring_private_sum(owner: str) -> Iterator[None]:
+def private_sum_required(owner: str) -> Iterator[None]:
     """Makes sure that gradients applied inside are sums of clipped ones, and that some are.
 
     Raises:

@@ -103,7 +103,7 @@ def parse(data: bytes, where: str) -> Manifest:
 
 
 def _check_types(manifest: Manifest) -> None:
-    """Checks what anybody may have written."""
+    """Checks types and paths of a manifest that anybody may have written."""
     for name, kind in typing.get_type_hints(Manifest).items():
         expected = typing.get_origin(kind) or kind
         if type(getattr(manifest, name)) is not expected:

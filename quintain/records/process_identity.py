@@ -60,7 +60,7 @@ def find_mark(pid: int) -> str | None:
 
 @functools.cache
 def find_place() -> str:
-    """Returns what processes have in common that can see each other by their numbers.
+    """Returns the start of the machine and the namespace that this process is numbered in.
 
     It differs between machines, between two starts of a machine, and between containers.
     """

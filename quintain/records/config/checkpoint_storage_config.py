@@ -41,8 +41,8 @@ _SECRET: Final = re.compile(
     re.IGNORECASE,
 )
 _HARMLESS: Final = frozenset({"signature_version", "token_uri", "sse_kms_key_id"})
-_WAYS: Final = ("anon", "cache", "cloud", "google_default")
-"""Texts that gcsfs takes for `token`: where it looks for one."""
+_TOKEN_SOURCES: Final = ("anon", "cache", "cloud", "google_default")
+"""Values of `token` that tell gcsfs where to look for one."""
 SECRET_ADVICE: Final = (
     "a secret here would be stored with the experiment: put it into the environment of the master "
     "and of the machines of trials, or into a profile of theirs (docs/how-to/storage.md)"
@@ -237,8 +237,8 @@ def _find_secrets(value: Any, path: str) -> Iterator[str]:
         for name, below in value.items():
             text = str(name)
             is_secret = _SECRET.search(text) and text.lower() not in _HARMLESS
-            is_way = text == "token" and below in _WAYS
-            if is_secret and not is_way and not isinstance(below, Mapping | bool | None):
+            is_source = text == "token" and below in _TOKEN_SOURCES
+            if is_secret and not is_source and not isinstance(below, Mapping | bool | None):
                 yield f"{path}.{text}"
             else:
                 yield from _find_secrets(below, f"{path}.{text}")

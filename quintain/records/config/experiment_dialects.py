@@ -30,7 +30,7 @@ UNUSED_SECTIONS: Final = (
     "webhooks",
     "workspace",
 )
-"""Sections of exported configs that are about what there is none of here: containers, clusters."""
+"""Sections of exported configs without effect here: containers, clusters."""
 
 UNUSED_FIELDS: Final[dict[str, tuple[str, ...]]] = {
     "checkpoint_storage": ("propagation", "tensorboard_path"),
@@ -75,7 +75,7 @@ REMOTE_FIELDS: Final = (
     "secret_key",
     "user",
 )
-"""Fields of storages that there are none of here; exported configs have them as nulls."""
+"""Fields of storages that are not supported; exported configs have them as nulls."""
 
 _ACTIONS: Final = {
     "on_failure_dont_retry": "cancel_retries",

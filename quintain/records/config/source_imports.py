@@ -18,16 +18,16 @@ _INSTALLED: Final = frozenset({"dist-packages", "site-packages"})
 """Names of the directories that installers write to, on all systems."""
 
 imported_ahead: Final[set[str]] = set()
-"""Modules that this process has because it is a copy of one that imported libraries of trials."""
+"""Modules that a process imported for the trials that are forked from it."""
 
 _HARMLESS_PREFIXES: Final = ("KERAS_", "TF_")
-"""Begin variables that only those read who were imported before."""
+"""Prefixes of variables that only Keras and TensorFlow read."""
 
 _READS: Final = frozenset({"get", "copy", "items", "keys", "values"})
 
 
 @contextlib.contextmanager
-def importing_ahead(name: str) -> Iterator[None]:
+def imports_noted(name: str) -> Iterator[None]:
     """Notes which modules are there afterwards that were not before."""
     before = set(sys.modules)
     yield

@@ -84,7 +84,7 @@ class Filter(abc.ABC):
 
 
 def parse(text: str, known: Collection[str]) -> Filter:
-    """Returns what an expression asks; an empty one chooses all trials.
+    """Returns the filter of an expression; an empty one chooses all trials.
 
     Raises:
         ConfigError: With the position of the mistake, and the nearest name where one is unknown.
@@ -323,7 +323,7 @@ def _to_literal(text: str) -> _Literal:
 
 
 def _build_test(sign: str, literal: _Literal) -> Callable[[Any], bool]:
-    """Returns what says of a value whether a comparison with `literal` holds."""
+    """Returns the predicate of a comparison with `literal`."""
     if sign == "~":
         return lambda value: (
             value is not None and not _is_number(value) and literal.text in _to_text(value)
@@ -355,7 +355,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _to_text(value: Any) -> str:
-    """Returns what is compared of a value that is no number."""
+    """Returns the text by which a value that is no number is compared."""
     if isinstance(value, str):
         return value.lower()
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).lower()

@@ -54,7 +54,7 @@ def shorten(full: str) -> str:
 
 
 def describe_unknown(name: str, known: Collection[str]) -> str:
-    """Returns what is wrong with a name that `find` does not find."""
+    """Returns the message about a name that `find` does not find."""
     names = sorted({shorten(full) for full in known})
     near = errors.suggest(name, names).strip()
     hint = "" if near else f" There are: {errors.enumerate_some(names)}."

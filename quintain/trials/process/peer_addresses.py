@@ -60,7 +60,7 @@ def list_addresses(members: Sequence[trial.Peer]) -> list[str]:
 def await_reachable(
     members: Sequence[trial.Peer], rank: int, *, patience_secs: float = PATIENCE_SECS
 ) -> None:
-    """Returns when a process reaches those of its trial on other machines.
+    """Waits until a process reaches those of its trial on other machines.
 
     TensorFlow would wait without a word, until whatever is between them lets it through. Nobody has
     to listen at their ports yet: that a connection is refused is an answer as well.

@@ -120,7 +120,7 @@ def save(
 
 
 def outlast_full_disks(controller: base_trial.TrialController, write: Callable[[], T]) -> T:
-    """Returns what a function returns that writes a checkpoint; waits while a disk is full.
+    """Calls what writes a checkpoint, and again while a disk is full; returns its result.
 
     The state of a trial that does nothing else meanwhile is the same when it is written again.
     Processes that save together can't do so again one by one: they wait for room before they begin

@@ -97,7 +97,7 @@ def run(source: workload_source.WorkloadSource) -> int:
 def _find_reason(
     error: BaseException, controller: base_trial.TrialController | None
 ) -> workload.ExitedReason:
-    """Returns whether an error came before the first batch and may be a mistake in the code."""
+    """Returns the reason of an error: before the first batch it may be a mistake in the code."""
     has_trained = controller is not None and controller.context.has_trained
     # By name, as not every trial imports TensorFlow.
     is_circumstance = type(error).__name__ == "ResourceExhaustedError" or isinstance(
