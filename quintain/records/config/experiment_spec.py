@@ -157,22 +157,17 @@ def parse(content: Mapping[str, Any], locate: Callable[[str], str] | None = None
     reader = dialects.Reader(dict(content))
     params = reader.normalise()
     problems = reader.problems
-    searcher = None
-    try:
-        name = params.get("searcher", {}).get("name")
-        searcher = searcher_config.choose(name)
-    except errors.ConfigError as error:
-        problems.append(errors.Problem("searcher.name", str(error).partition(": ")[2]))
     config = ExperimentSpec()
-    if searcher is not None:
-        config.searcher = searcher()
+    name = params.get("searcher", {}).get("name")
+    is_known = isinstance(name, str) and name in searcher_config.SEARCHERS
+    if is_known:
+        config.searcher = searcher_config.SEARCHERS[name]()
     else:
+        problems.append(errors.Problem("searcher.name", searcher_config.explain_unknown(name)))
         params.pop("searcher", None)
-    found = _fill(config, _without_nulls(config, params))
     # What an unknown method needs is not known either.
-    problems += [
-        one for one in found if searcher is not None or not one.path.startswith("searcher")
-    ]
+    found = _fill(config, _without_nulls(config, params))
+    problems += [one for one in found if is_known or not one.path.startswith("searcher")]
     if problems:
         # Under the name that the user wrote.
         paths = reader.former_paths

@@ -377,18 +377,10 @@ class MultiObjectiveConfig(RandomConfig):
             known.add(objective.metric)
 
 
-def choose(name: object) -> type[SearcherConfig]:
-    """Returns the config class of a search method.
-
-    Raises:
-        ConfigError: If there is none of this name.
-    """
+def explain_unknown(name: object) -> str:
+    """Returns what to write in the place of a name that no search method has."""
     known = ", ".join(map(repr, SEARCHERS))
     if name is None:
-        raise errors.ConfigError(f"searcher.name: missing, expected one of {known}.")
-    if not isinstance(name, str) or name not in SEARCHERS:
-        near = errors.suggest(name, SEARCHERS) if isinstance(name, str) else ""
-        raise errors.ConfigError(
-            f"searcher.name: got {errors.show(name)}, expected one of {known}.{near}"
-        )
-    return SEARCHERS[name]
+        return f"missing, expected one of {known}."
+    near = errors.suggest(name, SEARCHERS) if isinstance(name, str) else ""
+    return f"got {errors.show(name)}, expected one of {known}.{near}"

@@ -139,26 +139,19 @@ def _find_installed(name: str) -> pathlib.Path | None:
 
 def _changes_imports(statement: ast.stmt) -> bool:
     """Returns whether a statement may change what the imports after it find, or what these read."""
-    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.Import | ast.ImportFrom):
-        return (
-            isinstance(statement, ast.ImportFrom)
-            and statement.module == "os"
-            and any(alias.name in ("environ", "putenv") for alias in statement.names)
-        )
+    match statement:
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Import():
+            return False
+        case ast.ImportFrom(module=module, names=names):
+            return module == "os" and any(alias.name in ("environ", "putenv") for alias in names)
     harmless = set(_find_harmless(statement))
-    return any(
-        node not in harmless
-        and (
-            (isinstance(node, ast.Attribute) and node.attr in ("environ", "putenv", "unsetenv"))
-            or (
-                isinstance(node, ast.Attribute)
-                and node.attr in ("path", "modules", "meta_path", "path_hooks")
-                and isinstance(node.value, ast.Name)
-                and node.value.id == "sys"
-            )
-        )
-        for node in ast.walk(statement)
-    )
+    for node in ast.walk(statement):
+        match node:
+            case ast.Attribute(attr="environ" | "putenv" | "unsetenv") if node not in harmless:
+                return True
+            case ast.Attribute(ast.Name("sys"), "path" | "modules" | "meta_path" | "path_hooks"):
+                return True
+    return False
 
 
 def _find_harmless(statement: ast.stmt) -> Iterator[ast.AST]:
