@@ -76,7 +76,6 @@ SAME_NAMES = {
         "following.py",
         "importance.py",
         "master.py",
-        "model_check.py",
         "node.py",
         "nodes.py",
         "provenance.py",

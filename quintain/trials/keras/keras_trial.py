@@ -149,8 +149,7 @@ def build_controller(
 ) -> "KerasTrialController":
     """Makes the trial and what drives it."""
     keras.utils.set_random_seed(context.get_trial_seed())
-    optimizations = context.get_experiment_config().get("optimizations") or {}
-    if optimizations.get("mixed_precision", "O0") != "O0":
+    if (context.get_optimization("mixed_precision") or "O0") != "O0":
         has_gpu = bool(tf.config.list_physical_devices("GPU"))
         keras.config.set_dtype_policy("mixed_float16" if has_gpu else "mixed_bfloat16")
     return KerasTrialController(base_trial.create_trial(trial_class, context), context)
