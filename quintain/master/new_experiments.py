@@ -15,7 +15,7 @@ from quintain.master import core as core_lib
 from quintain.master import entries, metric_sending, unexpected_errors
 from quintain.master.machine import active_time, experiment_machine
 from quintain.master.transfer import model_files
-from quintain.records.config import experiment_spec, provenance, searcher_base
+from quintain.records.config import experiment_spec, provenance, searcher_config
 from quintain.records.rows import checkpoint, codec, experiment, states, trial
 from quintain.search import search_factory
 from quintain.storage import storages
@@ -203,7 +203,7 @@ def _add_new(
     return added
 
 
-def _find_source(core: core_lib.Core, config: searcher_base.SearcherConfig) -> str | None:
+def _find_source(core: core_lib.Core, config: searcher_config.SearcherConfig) -> str | None:
     """Returns the checkpoint from which all trials start, or None."""
     with core.store.reading() as session:
         if config.source_checkpoint_uuid is not None:

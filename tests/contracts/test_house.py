@@ -76,7 +76,6 @@ SAME_NAMES = {
         "following.py",
         "importance.py",
         "master.py",
-        "model_check.py",
         "node.py",
         "nodes.py",
         "provenance.py",
@@ -103,8 +102,8 @@ PRIVATE_CLASSES = {
     "trials/older/keras2_optimizers.py: keras.optimizers.Optimizer._backend_update_step",
     "trials/older/tf1_optimizers.py: _Optimizer._apply_dense",
     "trials/older/tf1_optimizers.py: _Optimizer._apply_sparse",
-    "trials/warm_start.py: eager_context._context",
-    "trials/warm_start.py: graphs._global_default_graph",
+    "trials/warm_up.py: eager_context._context",
+    "trials/warm_up.py: graphs._global_default_graph",
 }
 """Private base classes of libraries, and private attributes of their objects that are set."""
 
