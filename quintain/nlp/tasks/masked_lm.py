@@ -22,7 +22,7 @@ from quintain.nlp.data import (
     pretrain_text_dataloader,
 )
 from quintain.nlp.data.masked import bert_vocabulary
-from quintain.nlp.metrics import token_accuracy
+from quintain.nlp.metrics import token_metrics
 from quintain.nlp.modeling import activations
 from quintain.nlp.modeling.layers import cls_head
 from quintain.nlp.modeling.losses import padded_cross_entropy
@@ -225,11 +225,11 @@ class MaskedLMTask(base_task.Task):
     def build_metrics(self, training: bool | None = None) -> list[keras.metrics.Metric]:
         del training
         metrics: list[keras.metrics.Metric] = [
-            token_accuracy.TokenAccuracy("masked_lm_accuracy"),
+            token_metrics.TokenAccuracy("masked_lm_accuracy"),
             keras.metrics.Mean(name="lm_example_loss"),
         ]
         if any(head.name == "next_sentence" for head in self._model_config.cls_heads):
-            metrics.append(token_accuracy.TokenAccuracy("next_sentence_accuracy"))
+            metrics.append(token_metrics.TokenAccuracy("next_sentence_accuracy"))
             metrics.append(keras.metrics.Mean(name="next_sentence_loss"))
         return metrics
 

@@ -24,7 +24,7 @@ from quintain.core import base_task, task_factory
 from quintain.files import file_paths
 from quintain.nlp.configs import translation as config_module
 from quintain.nlp.data import tokenizers, wmt_dataloader
-from quintain.nlp.metrics import perplexity, token_accuracy
+from quintain.nlp.metrics import token_metrics
 from quintain.nlp.modeling import growth
 from quintain.nlp.modeling.losses import padded_cross_entropy
 from quintain.nlp.modeling.models import seq2seq_transformer, transformer_stacks
@@ -232,8 +232,8 @@ class TranslationTask(translation_serving.ServesTranslations):
             `perplexity`: `exp` of the mean cross entropy of all target tokens (their ends included,
             padding not) without label smoothing, in nats.
         """
-        metrics: list[keras.metrics.Metric] = [token_accuracy.TokenAccuracy()]
-        return metrics if training else [*metrics, perplexity.Perplexity()]
+        metrics: list[keras.metrics.Metric] = [token_metrics.TokenAccuracy()]
+        return metrics if training else [*metrics, token_metrics.Perplexity()]
 
     @override
     def process_metrics(
