@@ -62,7 +62,7 @@ class DecoderBlock(attention_cache.CacheInPlace, residual_block.TransformerBlock
         self.self_attention_norm = self.build_norm("self_attention_layer_norm", shape)
         self.cross_attention_norm = self.build_norm("encdec_output_layer_norm", shape)
         self.feed_forward_norm = self.build_norm("output_layer_norm", shape)
-        self.dropout = dropout.Dropout(self.options.dropout_rate)
+        self.dropout = dropout.Dropout(self.options.dropout_rates.output)
         self.built = True
 
     def _build_attention(self, shape: Any, memory_shape: Any) -> None:

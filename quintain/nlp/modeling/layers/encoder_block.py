@@ -59,7 +59,7 @@ class EncoderBlock(residual_block.TransformerBlock):
         norm_shape = shape if self.norm_first else inner_shape
         self._build_attention_norms(norm_shape, key_value_shape)
         self.feed_forward_norm = self.build_norm("output_layer_norm", inner_shape)
-        self.dropout = dropout.Dropout(self.options.dropout_rate)
+        self.dropout = dropout.Dropout(self.options.dropout_rates.output)
         self.built = True
 
     def _build_attention(self, shape: Any, key_value_shape: Any) -> Any:

@@ -17,7 +17,7 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.nlp.modeling import layers
+from quintain.nlp.modeling import constructed_model, layers
 from quintain.nlp.modeling.layers import (
     decoder_block,
     encoder_block,
@@ -36,13 +36,13 @@ def attention_initializer(hidden_size: int) -> keras.initializers.Initializer:
 class _Stack(keras.layers.Layer):
     """Blocks on top of each other, and a normalisation at the end."""
 
-    def __init__(self, block_arguments: dict[str, Any], num_layers: int, **kwargs: Any) -> None:
+    def __init__(self, given: dict[str, Any], **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.num_layers = num_layers
-        self.num_attention_heads = block_arguments["num_attention_heads"]
-        self.block_arguments = block_arguments
+        self.num_layers: int = given.pop("num_layers")
+        self.num_attention_heads = given["num_attention_heads"]
+        self.block_arguments = given
         self.blocks: list[Any] = []
-        self.output_normalization = LayerNormalization(block_arguments["norm_epsilon"])
+        self.output_normalization = LayerNormalization(given["norm_epsilon"])
 
     @override
     def build(self, input_shape: Any) -> None:
@@ -53,7 +53,7 @@ class _Stack(keras.layers.Layer):
         """
         initializer = attention_initializer(input_shape[-1])
         self.blocks = [
-            self._build_block(index, attention_initializer=initializer, name=f"block_{index}")
+            self._build_block(index, initializer, name=f"block_{index}")
             for index in range(self.num_layers)
         ]
         for block in self.blocks:
@@ -63,23 +63,27 @@ class _Stack(keras.layers.Layer):
         self.output_normalization.build(input_shape)
         self.built = True
 
-    def _build_block(self, index: int, *, attention_initializer: Any, name: str) -> Any:
-        """Returns the block of a number."""
+    def _build_block(self, index: int, initializer: Any, *, name: str) -> Any:
+        """Returns the block of a number, whose attention starts by an initializer."""
         raise NotImplementedError
 
-    def _list_options(self, initializer: Any) -> residual_block.BlockOptions:
+    def _build_options(self, initializer: Any) -> residual_block.BlockOptions:
         given = self.block_arguments
         return residual_block.BlockOptions(
             num_heads=given["num_attention_heads"],
             inner_width=given["intermediate_size"],
             activation=given["activation"],
-            dropout_rate=given["dropout_rate"],
-            attention_dropout_rate=given["attention_dropout_rate"],
-            inner_dropout_rate=given["intermediate_dropout"],
+            dropout_rates=residual_block.DropoutRates(
+                given["dropout_rate"],
+                given["attention_dropout_rate"],
+                given["intermediate_dropout"],
+            ),
+            initializers=residual_block.Initializers(
+                keras.initializers.GlorotUniform(), attention=initializer
+            ),
             use_bias=given["use_bias"],
             norm_first=given["norm_first"],
             norm_epsilon=given["norm_epsilon"],
-            attention_initializer=initializer,
         )
 
     @override
@@ -111,18 +115,7 @@ class TransformerEncoder(_Stack):
         intermediate_dropout: float = 0.0,
         **kwargs: Any,
     ) -> None:
-        arguments = {
-            "num_attention_heads": num_attention_heads,
-            "intermediate_size": intermediate_size,
-            "activation": activation,
-            "dropout_rate": dropout_rate,
-            "attention_dropout_rate": attention_dropout_rate,
-            "use_bias": use_bias,
-            "norm_first": norm_first,
-            "norm_epsilon": norm_epsilon,
-            "intermediate_dropout": intermediate_dropout,
-        }
-        super().__init__(arguments, num_layers, **kwargs)
+        super().__init__(constructed_model.arguments(locals()), **kwargs)
 
     @property
     def encoder_layers(self) -> list[Any]:
@@ -130,8 +123,8 @@ class TransformerEncoder(_Stack):
         return list(self.blocks)
 
     @override
-    def _build_block(self, index: int, *, attention_initializer: Any, name: str) -> Any:
-        return encoder_block.EncoderBlock(self._list_options(attention_initializer), name=name)
+    def _build_block(self, index: int, initializer: Any, *, name: str) -> Any:
+        return encoder_block.EncoderBlock(self._build_options(initializer), name=name)
 
     @override
     def call(
@@ -178,20 +171,7 @@ class TransformerDecoder(_Stack):
         cross_attention_cls: Any = None,
         **kwargs: Any,
     ) -> None:
-        arguments = {
-            "num_attention_heads": num_attention_heads,
-            "intermediate_size": intermediate_size,
-            "activation": activation,
-            "dropout_rate": dropout_rate,
-            "attention_dropout_rate": attention_dropout_rate,
-            "use_bias": use_bias,
-            "norm_first": norm_first,
-            "norm_epsilon": norm_epsilon,
-            "intermediate_dropout": intermediate_dropout,
-            "self_attention_cls": self_attention_cls,
-            "cross_attention_cls": cross_attention_cls,
-        }
-        super().__init__(arguments, num_layers, **kwargs)
+        super().__init__(constructed_model.arguments(locals()), **kwargs)
         # Keras copies what it converts, so that a caller would not see changes of its cache.
         self._convert_input_args = False
 
@@ -206,26 +186,19 @@ class TransformerDecoder(_Stack):
         return all(block.takes_rows for block in self.blocks)
 
     @override
-    def _build_block(self, index: int, *, attention_initializer: Any, name: str) -> Any:
-        given = self.block_arguments
+    def _build_block(self, index: int, initializer: Any, *, name: str) -> Any:
+        given = dict(self.block_arguments)
         classes = {
-            name: _choose_class(given[name], index)
-            for name in ("self_attention_cls", "cross_attention_cls")
+            field: _choose_class(given.pop(field), index)
+            for field in ("self_attention_cls", "cross_attention_cls")
         }
         if not any(classes.values()):
-            return decoder_block.DecoderBlock(self._list_options(attention_initializer), name=name)
+            return decoder_block.DecoderBlock(self._build_options(initializer), name=name)
         return layers.TransformerDecoderBlock(
-            given["num_attention_heads"],
-            given["intermediate_size"],
-            given["activation"],
-            dropout_rate=given["dropout_rate"],
-            attention_dropout_rate=given["attention_dropout_rate"],
-            intermediate_dropout=given["intermediate_dropout"],
-            use_bias=given["use_bias"],
-            norm_first=given["norm_first"],
-            norm_epsilon=given["norm_epsilon"],
-            attention_initializer=attention_initializer,
+            intermediate_activation=given.pop("activation"),
+            attention_initializer=initializer,
             name=name,
+            **given,
             **classes,
         )
 
