@@ -31,7 +31,6 @@ def read_pairs(
     split: str = "",
     src_lang: str,
     tgt_lang: str,
-    keep_empty: bool,
 ) -> list[Pair]:
     """Reads all pairs of a dataset, in its order.
 
@@ -46,7 +45,6 @@ def read_pairs(
         split: Which split, such as `train` or `train[:1000]`; may be empty if there is only one.
         src_lang: Key or column of the source text.
         tgt_lang: Key or column of the target text.
-        keep_empty: Whether a pair with nothing on one side is kept, as evaluation needs it.
 
     Raises:
         ConfigError: If the package is missing, or there is no such split or column.
@@ -71,7 +69,7 @@ def read_pairs(
             pairs.append(pair)
     if not pairs:
         raise errors.DataError(f"hf_name: {name!r} has no rows in split {split!r}.")
-    return pairs if keep_empty else [pair for pair in pairs if pair[0].strip() and pair[1].strip()]
+    return pairs
 
 
 def _load(name: str, config: str, split: str) -> Any:

@@ -215,16 +215,7 @@ def build_static_training_dataset(
     Returns:
         `inputs` and `targets`, both `[batch_size, padded_length]` int32.
     """
-    num_pairs = len(packed.unique_ids)
-
-    def draw_order(epoch: tf.Tensor) -> tf.data.Dataset:
-        order = tf.argsort(
-            input_reader.draw_uniform(num_pairs, seed=seed, epoch=epoch), stable=True
-        )
-        return tf.data.Dataset.from_tensor_slices(order)
-
-    dataset = tf.data.Dataset.counter().flat_map(draw_order)
-    dataset = dataset.batch(batch_size, drop_remainder=True)
+    dataset = _draw_rows(packed, seed).batch(batch_size, drop_remainder=True)
     gather = _Gather(packed, padded_length, has_unique_id=False)
     return dataset.map(gather, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
 
@@ -240,16 +231,23 @@ def build_example_dataset(packed: PackedPairs, *, seed: int) -> tf.data.Dataset:
     Returns:
         `inputs` `[S]` and `targets` `[T]`, int32.
     """
-    num_pairs = len(packed.unique_ids)
-
-    def draw_order(epoch: tf.Tensor) -> tf.data.Dataset:
-        places = input_reader.draw_uniform(num_pairs, seed=seed, epoch=epoch)
-        return tf.data.Dataset.from_tensor_slices(tf.argsort(places, stable=True))
 
     def take(row: tf.Tensor) -> dict[str, tf.Tensor]:
         return {"inputs": packed.sources[row], "targets": packed.targets[row]}
 
-    return tf.data.Dataset.counter().flat_map(draw_order).map(take)
+    return _draw_rows(packed, seed).map(take)
+
+
+def _draw_rows(packed: PackedPairs, seed: int) -> tf.data.Dataset:
+    """Returns the numbers of all pairs without end, each once in an epoch."""
+    num_pairs = len(packed.unique_ids)
+
+    @tf.autograph.experimental.do_not_convert
+    def draw_order(epoch: tf.Tensor) -> tf.data.Dataset:
+        places = input_reader.draw_uniform(num_pairs, seed=seed, epoch=epoch)
+        return tf.data.Dataset.from_tensor_slices(tf.argsort(places, stable=True))
+
+    return tf.data.Dataset.counter().flat_map(draw_order)
 
 
 @tf.autograph.experimental.do_not_convert
