@@ -109,7 +109,7 @@ def _finetune_all(
     pretrain_steps: int | None,
     options: run_options.RunOptions,
 ) -> Mapping[str, Any]:
-    """Does what `run_continuous_finetune` does; see there."""
+    """Does the work of `run_continuous_finetune`."""
     _check_own(model_dir)
     strategy = distribution.build_strategy(params.runtime)
     reporter, interruption = options.reporter or orbit.LogReporter(), options.interruption
@@ -144,14 +144,11 @@ def run_from_config(
     Args:
         params: The experiment of one fine-tuning.
         model_dir: Directory of the fine-tuning.
-        experiment: Name of the registered experiment, recorded in `params.yaml`.
-        imports: Modules that register it, recorded as well.
+        experiment: Name of the registered experiment, for `params.yaml`.
+        imports: Modules that register it, for `params.yaml` as well.
         pretrain_steps: Last step of the pretraining.
         allow_config_change: Whether a fine-tuning that was stopped may go on with other settings.
         options: How it goes about its work; its interruption is replaced by one for signals.
-
-    Returns:
-        The metrics of the last evaluation.
 
     Raises:
         Interrupted: On SIGTERM or Ctrl-C.

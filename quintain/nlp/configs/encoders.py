@@ -106,10 +106,7 @@ def check_vocabulary(
 ) -> None:
     """Checks that an encoder has an embedding for every token of a vocabulary.
 
-    Args:
-        config: The encoder. One whose config has no `vocab_size` is not checked.
-        vocabulary: The vocabulary.
-        field: Path of the encoder in the experiment's config.
+    One whose config has no `vocab_size` is not checked. `field` is its path in the experiment.
 
     Raises:
         ConfigError: If it has too few.
@@ -136,9 +133,9 @@ def build_encoder(
     Args:
         config: The encoder.
         embedding_layer: Embeds the words, in place of a new one.
-        encoder_cls: `EncoderScaffold`, whose parts gin may replace: gets the sizes of the config.
-            None takes the class of the encoder.
-        bypass_config: Whether to call `encoder_cls` without sizes.
+        encoder_cls: `EncoderScaffold`, whose parts gin may replace; None takes the class of the
+            encoder.
+        bypass_config: Whether to call `encoder_cls` without the sizes of the config.
 
     Raises:
         ConfigError: If no encoder is chosen, it is not built, or `any` has no builder.
@@ -311,12 +308,8 @@ def build_task_encoder(
 ) -> Any:
     """Builds the encoder of a task, which does not compute padding in training.
 
-    Private training looks at one example at a time and needs fixed shapes.
-
-    Args:
-        config: The encoder.
-        task_config: The task.
-        uses_pooler: Whether something uses the pooled output; otherwise its layer is not trained.
+    Private training looks at one example at a time and needs fixed shapes. Where nothing uses the
+    pooled output, its layer is not trained.
     """
     encoder = build_encoder(config)
     pooler = getattr(encoder, "pooler_layer", None)

@@ -43,11 +43,7 @@ class LabelRange:
     """Names of the classes, which stand in the data instead of their ids."""
 
     def find_problem(self, label: Any) -> str:
-        """Returns what is wrong with a label, or an empty string.
-
-        Args:
-            label: An int, a float, or text as it stands in a file.
-        """
+        """Returns what is wrong with a label, a number or text, or an empty string."""
         if self.names:
             return self._find_unknown_name(label)
         if self.label_type == "float":
@@ -98,11 +94,8 @@ def find_columns(
 ) -> Columns:
     """Finds the columns of TSV files.
 
-    Args:
-        paths: Files.
-        fields: Columns that are needed.
-        column_names: Names of the columns of files without a header line. None takes the names
-            from the first line of each file, which must be the same.
+    Without `column_names`, for files without a header line, the first line of each file has the
+    names; they must be the same.
 
     Raises:
         ConfigError: If `column_names` lacks a field.

@@ -74,9 +74,6 @@ class Part:
 def list_parts(model: keras.Model) -> list[Part]:
     """Returns the parts of a model, and how the reference stores each.
 
-    Args:
-        model: A model of `quintain.nlp.modeling.models`.
-
     Raises:
         CheckpointError: If it is of another kind, or has parts that the reference does not have.
     """

@@ -92,11 +92,7 @@ class MaskedLMTask(base_task.Task):
 
     @override
     def build_model(self, params: bert.PretrainerConfig | None = None) -> keras.Model:
-        """Builds the model.
-
-        Args:
-            params: Its config; None takes `task.model`.
-        """
+        """Builds the model of a config; None takes `task.model`."""
         config = params or self._model_config
         heads = [cls_head.ClassificationHead(**head.as_dict()) for head in config.cls_heads]
         return bert_pretrainer.BertPretrainerV2(
@@ -182,12 +178,8 @@ class MaskedLMTask(base_task.Task):
     ) -> tf.Tensor:
         """Computes the loss of a batch.
 
-        Args:
-            labels: `masked_lm_ids` and `masked_lm_weights` `[B, M]`, and `next_sentence_labels`
-                `[B, 1]` where the model has a classifier `next_sentence`.
-            model_outputs: What the model returned.
-            metrics: Not used: `process_metrics` updates them.
-            aux_losses: Losses that the model itself added.
+        Labels are `masked_lm_ids` and `masked_lm_weights` `[B, M]`, and `next_sentence_labels` `[B,
+        1]` where the model has a classifier `next_sentence`. `process_metrics` updates the metrics.
 
         Returns:
             Scalar: the weighted mean over the masked words, and the mean over the sentence pairs.

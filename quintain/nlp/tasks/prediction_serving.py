@@ -28,11 +28,7 @@ class TextPrediction(export_base.ExportModule):
     }
 
     def __init__(self, task: Any, model: keras.Model) -> None:
-        """Stores the parts.
-
-        Args:
-            task: The task that the model was trained in, on text.
-            model: A `BertClassifier`.
+        """Takes the parts of a `BertClassifier`'s task.
 
         Raises:
             ConfigError: If the task's data are no text.

@@ -162,11 +162,7 @@ class SentencePredictionTask(prediction_serving.ServesPredictions):
     def build_inputs(
         self, params: cfg.DataConfig, input_context: tf.distribute.InputContext | None = None
     ) -> tf.data.Dataset:
-        """Returns batches.
-
-        Args:
-            params: `train_data` or `validation_data`.
-            input_context: Which part of the data this worker reads.
+        """Returns batches of `train_data` or `validation_data`.
 
         Returns:
             `input_word_ids`, `input_mask`, `input_type_ids` `[B, S]` int32, and the label `[B]`.
@@ -221,10 +217,7 @@ class SentencePredictionTask(prediction_serving.ServesPredictions):
     ) -> tf.Tensor:
         """Computes the mean loss of a batch: cross entropy in nats, or the squared error.
 
-        Args:
-            labels: A batch, or its labels `[B]` or `[B, 1]`.
-            model_outputs: Logits `[B, C]`.
-            aux_losses: Losses that the model itself added.
+        Labels are a batch, or its labels `[B]` or `[B, 1]`; outputs are logits `[B, C]`.
 
         Returns:
             Scalar float32; 0 for a batch without examples.

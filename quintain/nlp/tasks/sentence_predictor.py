@@ -32,7 +32,7 @@ def build(
     Args:
         model: A `BertClassifier`.
         processor: What turned texts into the inputs of the model in training.
-        num_fields: Text fields of an example.
+        num_fields: F.
         label_names: Names of the classes, in the order of their ids; None for regression.
 
     Returns:
@@ -66,7 +66,7 @@ def predict(
     params_aug: cfg.DataConfig | None = None,
     test_time_aug_wgt: float = 0.3,
 ) -> list[Any]:
-    """Predicts every example of a data set.
+    """Predicts a class id, or a number, for every example of a data set.
 
     Args:
         task: A `SentencePredictionTask`.
@@ -74,9 +74,6 @@ def predict(
         model: A model of the task.
         params_aug: The same examples in other words, whose outputs are mixed in.
         test_time_aug_wgt: Weight of their outputs, in `[0, 1]`.
-
-    Returns:
-        A class id, or a number, for each example.
     """
     outputs = _predict_all(task, params, model)
     if params_aug is not None:

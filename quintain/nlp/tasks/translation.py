@@ -173,11 +173,7 @@ class TranslationTask(translation_serving.ServesTranslations):
     def build_inputs(
         self, params: cfg.DataConfig, input_context: tf.distribute.InputContext | None = None
     ) -> tf.data.Dataset:
-        """Returns batches of tokenised pairs.
-
-        Args:
-            params: `train_data` or `validation_data`.
-            input_context: Which part of the data this worker reads.
+        """Returns batches of tokenised pairs of `train_data` or `validation_data`.
 
         Returns:
             Dictionaries with `inputs` `[B, S]` and `targets` `[B, T]`, integer ids; in evaluation
@@ -205,10 +201,7 @@ class TranslationTask(translation_serving.ServesTranslations):
     ) -> tf.Tensor:
         """Computes the label-smoothed cross entropy per target token.
 
-        Args:
-            labels: `[B, T]` target ids.
-            model_outputs: `[B, T, V]` float32 logits.
-            aux_losses: Scalars to add, such as `model.losses`.
+        Labels are target ids `[B, T]`, outputs float32 logits `[B, T, V]`.
 
         Returns:
             Scalar float32, in nats: the mean over this replica's target tokens, plus `aux_losses`.
@@ -223,9 +216,6 @@ class TranslationTask(translation_serving.ServesTranslations):
     @override
     def build_metrics(self, training: bool = True) -> list[keras.metrics.Metric]:
         """Returns how well target tokens are predicted, given the right ones before them.
-
-        Args:
-            training: Whether for training, which reports only the accuracy.
 
         Returns:
             `token_accuracy`, the share of tokens that were the likeliest, and in evaluation
@@ -287,11 +277,6 @@ class TranslationTask(translation_serving.ServesTranslations):
     ) -> dict[str, tf.Tensor]:
         """Computes the loss of the right translations, and searches for the model's own.
 
-        Args:
-            inputs: A batch of `build_inputs`.
-            model: The model.
-            metrics: Updated from the logits.
-
         Returns:
             `loss` (scalar), `inputs` `[B, S]`, `unique_ids` `[B]`, `outputs` `[B, L]` int32 ids and
             `scores` `[B]` float32, the length-normalised log-probabilities of the outputs.
@@ -328,11 +313,7 @@ class TranslationTask(translation_serving.ServesTranslations):
         state: dict[int, tuple[np.ndarray, np.ndarray]] | None = None,
         step_outputs: Mapping[str, Any] | None = None,
     ) -> dict[int, tuple[np.ndarray, np.ndarray]]:
-        """Adds the translations of one evaluation step to those before it.
-
-        Args:
-            state: What the previous call returned; None at first.
-            step_outputs: Logs of `validation_step`; each value a tuple with one tensor a replica.
+        """Adds the translations of one `validation_step` to those before it.
 
         Returns:
             Source and output ids by the number of the pair. A pair seen twice is kept once.
@@ -354,13 +335,10 @@ class TranslationTask(translation_serving.ServesTranslations):
         """Scores the gathered translations against the references in the validation data.
 
         Where the evaluation covered a part of the data only, that part is scored, and the log says
-        how large it was. The translations are written to `translations/step-N.tsv` below the task's
-        `logging_dir` (`translations/NAME/` for a task with a name of its own, such as one of
-        several), with the scores and their signatures in `step-N.json`.
-
-        Args:
-            aggregated_logs: The last state of `aggregate_logs`.
-            global_step: The step that is evaluated. Without it nothing is written.
+        how large it was. Unless the step is unknown, the translations are written to
+        `translations/step-N.tsv` below the task's `logging_dir` (`translations/NAME/` for a task
+        with a name of its own, such as one of several), with the scores and their signatures in
+        `step-N.json`.
 
         Returns:
             `sacrebleu_score` (case-sensitive), `bleu_score` (uncased, as Tensor2Tensor),

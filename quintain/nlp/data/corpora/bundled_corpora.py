@@ -28,10 +28,7 @@ def get_names() -> list[str]:
 
 
 def get_pairs(name: str) -> list[tuple[str, str]]:
-    """Returns the sentence pairs of a bundled corpus.
-
-    Args:
-        name: "corpus/split", without the prefix.
+    """Returns the sentence pairs of a bundled corpus, named "corpus/split" without the prefix.
 
     Raises:
         ConfigError: If there is no such corpus.

@@ -82,10 +82,10 @@ class Buckets:
         bucket_bytes: int,
         held_bytes: int,
     ) -> None:
-        """Chooses how many buckets there are.
+        """Chooses how many buckets there are, in an existing directory.
 
         Args:
-            directory: Directory of the files, which exists.
+            directory: Where their files are.
             num_bytes: About how much will be added.
             bucket_bytes: About how much a bucket should hold.
             held_bytes: Most that waits in memory to be written.

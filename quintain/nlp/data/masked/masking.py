@@ -146,10 +146,8 @@ def _choose(
 def _fit_words(ordered_words: tf.Tensor, ranks: tf.Tensor, wanted: tf.Tensor) -> tf.Tensor:
     """Returns `[B, S]` bool: the tokens of the first words that fit as a whole.
 
-    Args:
-        ordered_words: `[B, S]` the word of each place in the random order.
-        ranks: `[B, S]` the place of each position in that order.
-        wanted: `[B, 1]` how many tokens to choose.
+    `ordered_words` `[B, S]` has the word of each place in the random order, `ranks` `[B, S]` the
+    place of each position in it, and `wanted` `[B, 1]` how many tokens to choose.
     """
     next_words = tf.concat([ordered_words[:, 1:], tf.fill(tf.shape(ordered_words[:, :1]), -1)], 1)
     is_end = ordered_words != next_words

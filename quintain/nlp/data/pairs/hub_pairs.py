@@ -42,9 +42,9 @@ def read_pairs(
             compressed with gzip or not); or a directory, as `save_to_disk` writes it or with files
             in it.
         config: Which configuration of the dataset, such as `de-en`.
-        split: Which split, such as `train` or `train[:1000]`; may be empty if there is only one.
+        split: Which split, such as `train[:1000]`; may be empty if there is only one.
         src_lang: Key or column of the source text.
-        tgt_lang: Key or column of the target text.
+        tgt_lang: Likewise of the target text.
 
     Raises:
         ConfigError: If the package is missing, or there is no such split or column.

@@ -56,12 +56,9 @@ def read_pairs(
     *,
     skips_damaged: bool = False,
 ) -> list[Pair]:
-    """Reads all pairs of TFRecord files.
+    """Reads all pairs of TFRecord files; those ending in `.gz` are compressed.
 
-    Args:
-        paths: Files, read in this order; those ending in `.gz` are compressed.
-        record_format: Names of the features.
-        skips_damaged: Whether records that can't be read or parsed are left out with a warning.
+    With `skips_damaged`, records that can't be read or parsed are left out with a warning.
 
     Returns:
         The pairs in file order, or in the order of their `unique_id`.

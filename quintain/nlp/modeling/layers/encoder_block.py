@@ -47,11 +47,7 @@ class EncoderBlock(residual_block.TransformerBlock):
 
     @override
     def build(self, input_shape: Any) -> None:
-        """Creates the parts.
-
-        Args:
-            input_shape: Shape of the input, or of the list of inputs.
-        """
+        """Creates the parts, from the shape of the input or of the list of inputs."""
         shape, key_value_shape = block_inputs.read_shapes(input_shape)
         inner_shape = (*shape[:-1], self.output_width or shape[-1])
         self.self_attention = self._build_attention(shape, key_value_shape)

@@ -134,15 +134,12 @@ class TransformerEncoder(_Stack):
         *,
         rows: packed_rows.PackedRows | None = None,
     ) -> tf.Tensor:
-        """Encodes.
+        """Encodes; the result is shaped as the inputs.
 
         Args:
             encoder_inputs: `[B, S, D]`; or `[N, D]`, the tokens alone.
             attention_mask: `[B, S, S]`, or `[B, 1, S]`: 1 where a position may be attended to.
             rows: Where the tokens are, if the inputs are tokens alone.
-
-        Returns:
-            Shaped as the inputs.
         """
         x = encoder_inputs
         where = {} if rows is None else {"rows": rows}
@@ -216,7 +213,7 @@ class TransformerDecoder(_Stack):
         rows: packed_rows.PackedRows | None = None,
         memory_rows: packed_rows.PackedRows | None = None,
     ) -> Any:
-        """Decodes all positions at once, or the next ones with a cache.
+        """Decodes all positions at once, or the next ones with a cache, shaped as the target.
 
         Args:
             target: `[B, T, D]`; or `[N, D]`, the tokens alone.
@@ -230,9 +227,6 @@ class TransformerDecoder(_Stack):
             return_all_decoder_outputs: Whether to return a list of all blocks' normalised outputs.
             rows: Where the tokens are, if the target is tokens alone.
             memory_rows: Likewise of the memory.
-
-        Returns:
-            Shaped as the target.
         """
         x, outputs = target, []
         where = {"rows": rows, "memory_rows": memory_rows} if rows is not None else {}

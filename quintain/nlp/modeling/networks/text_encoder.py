@@ -73,8 +73,7 @@ class TextEncoder(constructed_model.ConstructedModel):
             max_sequence_length: Longest sequence.
             type_vocab_size: Type ids, such as first and second sentence.
             dropout_rate: Share of the embeddings' values that training drops.
-            embedding_width: Width of the embeddings, which are projected to `hidden_size`; None:
-                the same.
+            embedding_width: Width of the embeddings, which are projected to `hidden_size`.
             embedding_layer: Embeds the words, in place of a new layer; has `embeddings`.
             with_dense_inputs: Whether `inputs` lists vectors that come after the words.
             dict_inputs: Whether `inputs` are a dictionary.

@@ -157,12 +157,10 @@ class CachedDecoder(candidate_loop.Predictor):
     """Predicts the next ids with a decoder whose weights are read, and cast, once."""
 
     def __init__(self, model: Any, precision: str | None = None) -> None:
-        """Reads the weights.
+        """Reads the weights of a `Seq2SeqTransformer`.
 
-        Args:
-            model: A `Seq2SeqTransformer`.
-            precision: Float type of the layers; None is the model's own. What is between them and
-                the logits are float32.
+        `precision` is the float type of the layers, None for the model's own. What is between them
+        and the logits are float32.
         """
         self._model = model
         self._dtype = tf.as_dtype(precision or model.compute_dtype)
@@ -177,9 +175,8 @@ class CachedDecoder(candidate_loop.Predictor):
     def start(self, cache: Any, num_candidates: int) -> Cache:
         """Returns empty pools.
 
-        Args:
-            cache: The encoder's output `[b, S, D]`, and the mask of its padding `[b, 1, S]`.
-            num_candidates: Candidates of each example.
+        The cache that is given is the encoder's output `[b, S, D]` and the mask of its padding
+        `[b, 1, S]`.
         """
         memory, memory_mask = cache
         memories = [
