@@ -134,27 +134,17 @@ class TranslationTask(translation_serving.ServesTranslations):
     @override
     def build_model(self) -> keras.Model:
         """Creates the model, with the vocabulary's number of tokens."""
-        config = self.task_config.model
+        given = self.task_config.model.as_dict()
+        del given["label_smoothing"]
+        given |= {
+            "encoder_layer": transformer_stacks.TransformerEncoder(**given.pop("encoder")),
+            "decoder_layer": transformer_stacks.TransformerDecoder(**given.pop("decoder")),
+            "skip_padding": config_module.skips_padding(self.task_config),
+        }
+        if not self.task_config.share_vocabulary:
+            given["target_vocab_size"] = self.target_tokenizer.vocab_size
         return seq2seq_transformer.Seq2SeqTransformer(
-            vocab_size=self.tokenizer.vocab_size,
-            embedding_width=config.embedding_width,
-            dropout_rate=config.dropout_rate,
-            padded_decode=config.padded_decode,
-            decode_max_length=config.decode_max_length,
-            extra_decode_length=config.extra_decode_length,
-            beam_size=config.beam_size,
-            alpha=config.alpha,
-            encoder_layer=transformer_stacks.TransformerEncoder(**config.encoder.as_dict()),
-            decoder_layer=transformer_stacks.TransformerDecoder(**config.decoder.as_dict()),
-            eos_id=self.target_tokenizer.eos_id,
-            position_repeats=config.position_repeats,
-            min_length=config.min_length,
-            no_repeat_ngram_size=config.no_repeat_ngram_size,
-            embed_start=config.embed_start,
-            skip_padding=config_module.skips_padding(self.task_config),
-            target_vocab_size=(
-                None if self.task_config.share_vocabulary else self.target_tokenizer.vocab_size
-            ),
+            vocab_size=self.tokenizer.vocab_size, eos_id=self.target_tokenizer.eos_id, **given
         )
 
     @override

@@ -206,10 +206,3 @@ class PerQueryDenseHead(keras.layers.Layer):
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
         """Returns the layer that a config describes; `custom_objects` is not used."""
         return super().from_config(config)
-
-
-def freeze_pooler(encoder: keras.Model) -> None:
-    """Takes the pooler of an encoder, where nothing uses its output, out of training."""
-    pooler = getattr(encoder, "pooler", None)
-    if isinstance(pooler, keras.layers.Layer):
-        pooler.trainable = False
