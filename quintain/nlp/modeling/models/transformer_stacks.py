@@ -53,7 +53,7 @@ class _Stack(keras.layers.Layer):
         """
         initializer = attention_initializer(input_shape[-1])
         self.blocks = [
-            self._build_block(index, initializer, name=f"block_{index}")
+            self._build_block(index, attention_initializer=initializer, name=f"block_{index}")
             for index in range(self.num_layers)
         ]
         for block in self.blocks:
@@ -63,8 +63,8 @@ class _Stack(keras.layers.Layer):
         self.output_normalization.build(input_shape)
         self.built = True
 
-    def _build_block(self, index: int, initializer: Any, *, name: str) -> Any:
-        """Returns the block of a number, whose attention starts by an initializer."""
+    def _build_block(self, index: int, *, attention_initializer: Any, name: str) -> Any:
+        """Returns the block of a number."""
         raise NotImplementedError
 
     def _build_options(self, initializer: Any) -> residual_block.BlockOptions:
@@ -123,8 +123,8 @@ class TransformerEncoder(_Stack):
         return list(self.blocks)
 
     @override
-    def _build_block(self, index: int, initializer: Any, *, name: str) -> Any:
-        return encoder_block.EncoderBlock(self._build_options(initializer), name=name)
+    def _build_block(self, index: int, *, attention_initializer: Any, name: str) -> Any:
+        return encoder_block.EncoderBlock(self._build_options(attention_initializer), name=name)
 
     @override
     def call(
@@ -183,17 +183,17 @@ class TransformerDecoder(_Stack):
         return all(block.takes_rows for block in self.blocks)
 
     @override
-    def _build_block(self, index: int, initializer: Any, *, name: str) -> Any:
+    def _build_block(self, index: int, *, attention_initializer: Any, name: str) -> Any:
         given = dict(self.block_arguments)
         classes = {
             field: _choose_class(given.pop(field), index)
             for field in ("self_attention_cls", "cross_attention_cls")
         }
         if not any(classes.values()):
-            return decoder_block.DecoderBlock(self._build_options(initializer), name=name)
+            return decoder_block.DecoderBlock(self._build_options(attention_initializer), name=name)
         return layers.TransformerDecoderBlock(
             intermediate_activation=given.pop("activation"),
-            attention_initializer=initializer,
+            attention_initializer=attention_initializer,
             name=name,
             **given,
             **classes,
