@@ -284,7 +284,6 @@ def _finetune(
 
 
 def _start_from(params: cfg.ExperimentConfig, path: str, step: int) -> cfg.ExperimentConfig:
-    """Returns the experiment that starts from one checkpoint."""
     overrides: dict[str, Any] = {"task": {"init_checkpoint": path}}
     if subdir := params.trainer.best_checkpoint_export_subdir:
         overrides["trainer"] = {"best_checkpoint_export_subdir": f"{subdir}_{step}"}
@@ -307,7 +306,6 @@ def _write_metrics(model_dir: str, task_name: str, step: int, logs: Mapping[str,
 
 
 def _remove_run(model_dir: str) -> None:
-    """Deletes what belongs to one fine-tuning: its checkpoints and its records."""
     for path in checkpoints.list_checkpoints(model_dir):
         checkpoints.delete_checkpoint(path)
     averages = file_paths.join(model_dir, actions.EMA_DIRECTORY)

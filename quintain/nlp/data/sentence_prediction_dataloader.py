@@ -38,8 +38,8 @@ LABEL_TYPES_MAP: Final = {"int": tf.int64, "float": tf.float32}
 
 
 @dataclasses.dataclass
-class SentencePredictionDataConfig(cfg.DataConfig):
-    """TFRecords with `input_ids`, `input_mask`, `segment_ids` and a label."""
+class _LabelledDataConfig(cfg.DataConfig):
+    """Examples with a label."""
 
     global_batch_size: cfg.NonNegativeInt = 32
     """Examples in a batch over all replicas."""
@@ -48,13 +48,18 @@ class SentencePredictionDataConfig(cfg.DataConfig):
     """Whether the data is shuffled and repeated for training."""
 
     seq_length: Size = 128
-    """Positions of an example."""
+    """Positions of an example. Longer texts are cut."""
 
     label_type: labelled_files.LabelType = "int"
     """Whether labels are class ids (int64) or numbers (float32)."""
 
     include_example_id: bool = False
-    """Whether examples have a number of their own, int64, in the feature `example_id`."""
+    """Whether examples have a number of their own, int64, in the column or feature `example_id`."""
+
+
+@dataclasses.dataclass
+class SentencePredictionDataConfig(_LabelledDataConfig):
+    """TFRecords with `input_ids`, `input_mask`, `segment_ids` and a label."""
 
     label_field: str = "label_ids"
     """Feature with the label."""
@@ -67,26 +72,14 @@ class SentencePredictionDataConfig(cfg.DataConfig):
 
 
 @dataclasses.dataclass
-class SentencePredictionTextDataConfig(cfg.DataConfig):
+class SentencePredictionTextDataConfig(_LabelledDataConfig):
     """Raw texts and a label."""
-
-    global_batch_size: cfg.NonNegativeInt = 32
-    """Examples in a batch over all replicas."""
-
-    is_training: bool | None = True
-    """Whether the data is shuffled and repeated for training."""
-
-    seq_length: Size = 128
-    """Positions of an example. Longer texts are cut."""
 
     text_fields: list[str] | None = None
     """Columns or features with the texts; several are joined in this order."""
 
     label_field: str = "label"
     """Column or feature with the label."""
-
-    label_type: labelled_files.LabelType = "int"
-    """Whether labels are class ids or numbers."""
 
     label_names: list[str] | None = None
     """Names of the classes, in the order of their ids: the data names its labels instead of
@@ -109,9 +102,6 @@ class SentencePredictionTextDataConfig(cfg.DataConfig):
         "", "Give the vocabulary as vocab_file: a file of words or a SentencePiece model."
     )
     """Kept for configs of the reference."""
-
-    include_example_id: bool = False
-    """Whether examples have a number of their own in the column or feature `example_id`."""
 
     file_type: FileType = "auto"
     """What `input_path` holds. `auto` takes files whose names end in `.tsv` or `.tsv.gz` as TSV and

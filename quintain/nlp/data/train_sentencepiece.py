@@ -113,7 +113,7 @@ def train(
         model_type: How tokens are chosen.
         character_coverage: Share of the text whose characters get a token, in `(0, 1]`.
         max_lines: Most lines to train from, drawn from all. None takes all.
-        control_symbols: Tokens that no text gives, such as BERT's `[CLS]`, `[SEP]` and `[MASK]`.
+        control_symbols: Tokens that no text gives, such as BERT's.
 
     Returns:
         The paths of the model and of its list of tokens, which ends in `.vocab`.

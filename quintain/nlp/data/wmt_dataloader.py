@@ -183,7 +183,6 @@ class WMTDataLoader(data_loader.DataLoader):
 
     @functools.cached_property
     def _tokenizers(self) -> tokenizers.Sides:
-        """The tokenizers of source and target."""
         if not self._params.sentencepiece_model_path:
             raise errors.ConfigError(
                 "sentencepiece_model_path: got '', expected a SentencePiece model. "

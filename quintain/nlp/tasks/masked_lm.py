@@ -187,19 +187,12 @@ class MaskedLMTask(base_task.Task):
             depend on how many there are, nor on which has how many words.
         """
         weights = tf.cast(labels["masked_lm_weights"], tf.float32)  # [B, M]
-        words = padded_cross_entropy.smoothed_cross_entropy(
-            model_outputs["mlm_logits"], labels["masked_lm_ids"]
-        )  # [B, M]
+        words = _compute_word_losses(labels, model_outputs)
         total = tf.math.divide_no_nan(
             tf.reduce_sum(words * weights), self._average(tf.reduce_sum(weights))
         )
         if "next_sentence" in model_outputs and "next_sentence_labels" in labels:
-            sentences = tf.reshape(labels["next_sentence_labels"], [-1])  # [B]
-            total += tf.reduce_mean(
-                padded_cross_entropy.smoothed_cross_entropy(
-                    model_outputs["next_sentence"], sentences
-                )
-            )
+            total += tf.reduce_mean(_compute_sentence_losses(labels, model_outputs))
         return total + tf.add_n(aux_losses) if aux_losses else total
 
     def _average(self, weight: tf.Tensor) -> tf.Tensor:
@@ -230,26 +223,34 @@ class MaskedLMTask(base_task.Task):
         del kwargs
         by_name = {metric.name: metric for metric in tf.nest.flatten(metrics)}
         weights = labels["masked_lm_weights"]
-        words = padded_cross_entropy.smoothed_cross_entropy(
-            model_outputs["mlm_logits"], labels["masked_lm_ids"]
-        )  # [B, M]
+        words = _compute_word_losses(labels, model_outputs)
         by_name["lm_example_loss"].update_state(words, weights)
         by_name["masked_lm_accuracy"].update_state(
             labels["masked_lm_ids"], model_outputs["mlm_logits"], weights
         )
         if "next_sentence_accuracy" in by_name and "next_sentence_labels" in labels:
-            sentences = tf.reshape(labels["next_sentence_labels"], [-1])  # [B]
-            logits = model_outputs["next_sentence"]
-            by_name["next_sentence_accuracy"].update_state(labels["next_sentence_labels"], logits)
-            by_name["next_sentence_loss"].update_state(
-                padded_cross_entropy.smoothed_cross_entropy(logits, sentences)
+            by_name["next_sentence_accuracy"].update_state(
+                labels["next_sentence_labels"], model_outputs["next_sentence"]
             )
+            losses = _compute_sentence_losses(labels, model_outputs)
+            by_name["next_sentence_loss"].update_state(losses)
 
     @override
     def count_items(self, inputs: Any) -> dict[str, tf.Tensor]:
         """Counts examples, and the tokens that are not padding."""
         tokens = tf.reduce_sum(tf.cast(inputs["input_mask"], tf.int32))
         return {**super().count_items(inputs), "tokens": tokens}
+
+
+def _compute_word_losses(labels: Any, model_outputs: Any) -> tf.Tensor:  # [B, M]
+    return padded_cross_entropy.smoothed_cross_entropy(
+        model_outputs["mlm_logits"], labels["masked_lm_ids"]
+    )
+
+
+def _compute_sentence_losses(labels: Any, model_outputs: Any) -> tf.Tensor:  # [B]
+    sentences = tf.reshape(labels["next_sentence_labels"], [-1])
+    return padded_cross_entropy.smoothed_cross_entropy(model_outputs["next_sentence"], sentences)
 
 
 def _build_dummy_data(params: cfg.DataConfig) -> tf.data.Dataset:

@@ -363,5 +363,4 @@ class TranslationTask(translation_serving.ServesTranslations):
 
 
 def _default_name(task_cls: type[base_task.Task]) -> str:
-    """Returns the name of tasks of a class that are not given another."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", task_cls.__name__).lower()

@@ -168,7 +168,6 @@ def check_same(model_dir: str, checkpoint: str) -> None:
 
 
 def _record(path: str) -> None:
-    """Keeps the hash of a vocabulary beside it."""
     directory = file_paths.dirname(path)
     record = {**_read_record(directory), file_paths.basename(path): _hash(path)}
     text = f"{json.dumps(record, indent=2)}\n"
@@ -187,7 +186,7 @@ def _read_record(directory: str) -> dict[str, str]:
 
 
 def _hash(path: str) -> str:
-    return hashlib.sha256(_read(path)).hexdigest()
+    return hashlib.sha256(file_io.read_bytes(path)).hexdigest()
 
 
 def keep(path: str, model_dir: str, *, field: str, name: str) -> str:
@@ -212,18 +211,17 @@ def keep(path: str, model_dir: str, *, field: str, name: str) -> str:
     if not model_dir:
         return path
     if not is_kept:
-        kept = file_paths.join(model_dir, name)
         _, expected = _find_bond(kept)
         if expected not in (None, _hash(path)):
             raise errors.DataError(
                 f"{kept}: is lost, and {field}={path!r} is not what it was copied from. "
                 f"{_explain_record(expected)}"
             )
-        whole_files.write(kept, _read(path), has_rivals=True)
+        whole_files.write(kept, file_io.read_bytes(path), has_rivals=True)
         _record(kept)
         return kept
     check_kept(kept)
-    if _read(kept) != _read(path):
+    if file_io.read_bytes(kept) != file_io.read_bytes(path):
         raise errors.ConfigError(
             f"{field}: got {path!r}, but the run in {model_dir!r} was started with another "
             f"vocabulary ({name}), which its weights depend on. Use the same vocabulary, "
@@ -249,15 +247,9 @@ def check_same_copy(
     directory = checkpoint if file_io.isdir(checkpoint) else file_paths.dirname(checkpoint)
     copies = [file_paths.join(directory, name) for name in names]
     theirs = next((copy for copy in copies if file_io.exists(copy)), None)
-    if theirs and _read(theirs) != _read(path):
+    if theirs and file_io.read_bytes(theirs) != file_io.read_bytes(path):
         raise errors.ConfigError(
             f"task.init_checkpoint: got {checkpoint!r}, which was trained with the vocabulary "
             f"{theirs!r}, but this run has another one, so that its tokens would mean something "
             f"else. Set {field}={theirs!r}, in a new model directory."
         )
-
-
-def _read(path: str) -> bytes:
-    with file_io.open(path, "rb") as file:
-        data: bytes = file.read()
-    return data

@@ -108,7 +108,6 @@ def mask_words(ids: tf.Tensor, rules: MaskingRules, seed: tf.Tensor) -> dict[str
 def _replace(
     ids: tf.Tensor, rules: MaskingRules, seed: tf.Tensor, token_seed: tf.Tensor
 ) -> tf.Tensor:
-    """Returns what each token becomes if it is chosen."""
     shape = tf.shape(ids)
     fate = tf.random.stateless_uniform(shape, seed)
     ordinary = tf.constant(np.flatnonzero(rules.can_be_masked), tf.int32)

@@ -120,7 +120,6 @@ def pack_for_evaluation(
 
 
 def _log_share(start: str, count: int, total: int, end: str) -> None:
-    """Logs how many pairs are left out or cut, if any are."""
     if count:
         level = logging.WARNING if count > _WARNING_RATIO * total else logging.INFO
         _logger.log(level, "%s %s", start % (count, total, 100 * count / total), end)

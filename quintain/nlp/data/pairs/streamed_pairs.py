@@ -64,7 +64,6 @@ def _build_tfds_decoder(record_format: translation_records.RecordFormat) -> Text
 def _check_features(
     builder: Any, source: input_sources.Source, record_format: translation_records.RecordFormat
 ) -> None:
-    """Checks that an entry has text in both languages."""
     features = builder.info.features
     known = [name for name in features if features[name].dtype in (str, tf.string, object)]
     for field, name in (("src_lang", record_format.source), ("tgt_lang", record_format.target)):

@@ -92,7 +92,6 @@ def read_pairs(
 
 
 def _read_examples(path: str, record_format: RecordFormat, skips_damaged: bool) -> tf.data.Dataset:
-    """Returns batches of examples."""
     records = input_reader.read_records(path)
     if not skips_damaged:
         return records.batch(_CHUNK).map(

@@ -129,7 +129,6 @@ class EncoderBlock(residual_block.TransformerBlock):
         training: bool | None,
         rows: packed_rows.PackedRows | None,
     ) -> tuple[tf.Tensor, Any]:
-        """Returns the attention's output, and its weights if they are asked for."""
         bias = None if mask is None else fused_attention.to_bias(mask, self.compute_dtype)
         memory = None if attended is queries else attended
         output = self.self_attention(queries, bias, training=training, rows=rows, memory=memory)

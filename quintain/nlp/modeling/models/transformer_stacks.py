@@ -64,7 +64,6 @@ class _Stack(keras.layers.Layer):
         self.built = True
 
     def _build_block(self, index: int, *, attention_initializer: Any, name: str) -> Any:
-        """Returns the block of a number."""
         raise NotImplementedError
 
     def _build_options(self, initializer: Any) -> residual_block.BlockOptions:
