@@ -1,4 +1,4 @@
-"""Turns texts into the inputs of a BERT encoder, inside the graph.
+"""Preprocessing of texts to the inputs of a BERT encoder, inside the graph.
 
 Shapes:
     N  examples

@@ -1,4 +1,4 @@
-"""Files of labelled examples: what a TSV row or a record holds, checked before anything is trained.
+"""Validation of TSV files and TFRecords of labelled examples, before anything is trained.
 
 Every message names the file and the line or the record, both counted from 1.
 

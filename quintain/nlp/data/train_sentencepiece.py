@@ -1,4 +1,4 @@
-"""Trains a SentencePiece vocabulary from files or from a TensorFlow Datasets entry.
+"""Training of a SentencePiece vocabulary from files or a TensorFlow Datasets entry.
 
 `quintain data sentencepiece` is its command line.
 """

@@ -1,4 +1,4 @@
-"""Loads sentence pairs for translation: tokenised, batched by length, ready for a model.
+"""Data loader of sentence pairs for translation: tokenised, and batched by length.
 
 `input_path` may name
 

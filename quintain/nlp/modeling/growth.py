@@ -1,4 +1,4 @@
-"""Makes a trained Transformer wider and deeper without changing what it computes.
+"""Growth of a trained Transformer in width and depth that leaves its function as it is.
 
 Shapes:
     D  width of the former model

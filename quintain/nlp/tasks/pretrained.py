@@ -1,4 +1,4 @@
-"""Loads parts of a model from a run of pretraining, and says what does not fit."""
+"""Loading of parts of a model from a run of pretraining."""
 
 from collections.abc import Mapping, Set
 

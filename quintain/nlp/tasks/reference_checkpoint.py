@@ -1,4 +1,4 @@
-"""Starts models from checkpoints of the TensorFlow Model Garden, and reports what was loaded."""
+"""Loading of checkpoints of the TensorFlow Model Garden, with a report of what was loaded."""
 
 import dataclasses
 import logging

@@ -1,4 +1,4 @@
-"""Shuffles more sequences of tokens than memory holds, through files.
+"""External shuffle: more sequences of tokens than memory holds, through files.
 
 Sequences are first kept in the order in which they come (`Spool`). When it is known how many there
 are, each is thrown into one of several buckets (`Buckets`), and each bucket fits into memory, where

@@ -1,4 +1,4 @@
-"""Masks words for a model to predict, and packs texts into sequences: inside the graph.
+"""Random masking of words that a model is to predict, inside the graph.
 
 Shapes:
     B  sequences

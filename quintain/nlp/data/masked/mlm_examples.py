@@ -1,4 +1,4 @@
-"""Examples of masked words before masking: sequences, or pairs of segments, as records hold them.
+"""Examples before masking: sequences, or pairs of segments, as records hold them.
 
 Shapes:
     L  tokens of a sequence, without special ones at the start

@@ -1,4 +1,4 @@
-"""Packs text files into TFRecords of masked words, as BERT is pretrained on them.
+"""TFRecords of masked words, packed from text files, for the pretraining of BERT.
 
 `quintain data mlm` is its command line.
 

@@ -1,4 +1,4 @@
-"""Packs texts into sequences of a fixed length, so that little of a batch is padding.
+"""Packing of texts into sequences of a fixed length, so that little of a batch is padding.
 
 Shapes:
     L  tokens of a text

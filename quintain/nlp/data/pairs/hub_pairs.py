@@ -1,4 +1,4 @@
-"""Reads sentence pairs with the Hugging Face library `datasets`: from its hub, or from local files.
+"""Sentence pairs of the Hugging Face library `datasets`, from its hub or from local files.
 
 The package is needed only here: `pip install "quintain[datasets]"`.
 """

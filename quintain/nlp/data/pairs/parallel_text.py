@@ -1,4 +1,4 @@
-"""Reads sentence pairs from text files, and says exactly where a file is wrong.
+"""Sentence pairs in text files; errors name the file and the line.
 
 Two formats, each plain or compressed with gzip (a name ending in `.gz`): a TSV file with one
 `source<TAB>target` pair a line and no header, and two files whose lines belong together. Text is

@@ -1,4 +1,4 @@
-"""Streams sentence pairs for training: from TFRecord or TSV files, from TensorFlow Datasets, mixed.
+"""Streams of sentence pairs for training, from TFRecord or TSV files or TensorFlow Datasets.
 
 Shapes:
     S  source tokens, EOS included

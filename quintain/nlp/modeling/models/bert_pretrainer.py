@@ -1,4 +1,4 @@
-"""BERT in pretraining: predicts masked words, and whether one sentence follows another.
+"""BERT in pretraining, with heads for masked words and for the next sentence.
 
 Shapes:
     B  examples in the batch
