@@ -10,7 +10,6 @@ import dataclasses
 import gc
 import json
 import logging
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -116,7 +115,7 @@ def _finetune_all(
     options = dataclasses.replace(
         options, run_post_eval=False, save_summary=False, reporter=reporter
     )
-    wait = _create_wait(interruption)
+    wait = (interruption or orbit.Interruption()).wait
     logs: dict[str, Any] = {}
     with distribution.precision(params.runtime):
         for path, step in _iterate_pretrained(params, model_dir, pretrain_steps, reporter, wait):
@@ -209,18 +208,6 @@ def _check_own(model_dir: str) -> None:
             f"model_dir: got {model_dir!r}, whose checkpoints ({found[-1]!r}) are of a run of "
             "another kind; fine-tuning would replace them. Give a directory of its own."
         )
-
-
-def _create_wait(interruption: orbit.Interruption | None) -> Callable[[float], bool]:
-    """Returns what sleeps for some seconds, and returns whether to end."""
-    if interruption is not None:
-        return interruption.wait
-
-    def wait(secs: float) -> bool:
-        time.sleep(secs)
-        return False
-
-    return wait
 
 
 def _iterate_pretrained(

@@ -11,7 +11,6 @@ from quintain.files import file_io, file_paths
 
 Pair = tuple[str, str]
 
-_INSTALL: Final = 'Install it with `pip install "quintain[datasets]"`.'
 _BUILDERS: Final = {
     ".json": "json",
     ".jsonl": "json",
@@ -74,7 +73,13 @@ def read_pairs(
 
 def _load(name: str, config: str, split: str) -> Any:
     """Returns one split, as a `datasets.Dataset`."""
-    library = _import_library(name)
+    try:
+        library = importlib.import_module("datasets")
+    except ImportError as error:
+        raise errors.ConfigError(
+            f"hf_name: got {name!r}, but the package datasets can't be imported ({error}). "
+            'Install it with `pip install "quintain[datasets]"`.'
+        ) from error
     try:
         found = _load_any(library, name, config, split)
     except Exception as error:
@@ -109,16 +114,6 @@ def _load_any(library: Any, name: str, config: str, split: str) -> Any:
     if any(file_io.exists(file_paths.join(name, file)) for file in _SAVED):
         return library.load_from_disk(name)
     return library.load_dataset(name, config or None, split=split or None)
-
-
-def _import_library(name: str) -> Any:
-    try:
-        return importlib.import_module("datasets")
-    except ImportError as error:
-        raise errors.ConfigError(
-            f"hf_name: got {name!r}, but the package datasets can't be imported ({error}). "
-            f"{_INSTALL}"
-        ) from error
 
 
 def _check_columns(dataset: Any, name: str, wanted: tuple[str, str], *, is_nested: bool) -> None:

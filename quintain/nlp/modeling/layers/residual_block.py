@@ -7,6 +7,7 @@ Shapes:
 """
 
 import dataclasses
+import operator
 from typing import Any, NamedTuple
 
 import keras
@@ -116,25 +117,12 @@ class ResidualBlock(keras.layers.Layer):
         entered = self.enter(x, norm) if entered is None else entered
         return self.leave(x, self.feed_forward(entered, training=training), norm, training)
 
-    @property
-    def _attention_layer(self) -> keras.layers.Layer:
-        return self.self_attention
-
-    @property
-    def _attention_layer_norm(self) -> keras.layers.Layer:
-        return self.self_attention_norm
-
-    @property
-    def _intermediate_dense(self) -> keras.layers.Layer:
-        return self.feed_forward.expand
-
-    @property
-    def _output_dense(self) -> keras.layers.Layer:
-        return self.feed_forward.contract
-
-    @property
-    def _output_layer_norm(self) -> keras.layers.Layer:
-        return self.feed_forward_norm
+    # The names that the reference has for the parts.
+    _attention_layer = property(operator.attrgetter("self_attention"))
+    _attention_layer_norm = property(operator.attrgetter("self_attention_norm"))
+    _intermediate_dense = property(operator.attrgetter("feed_forward.expand"))
+    _output_dense = property(operator.attrgetter("feed_forward.contract"))
+    _output_layer_norm = property(operator.attrgetter("feed_forward_norm"))
 
 
 class DropoutRates(NamedTuple):
