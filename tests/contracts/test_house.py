@@ -42,7 +42,6 @@ SMALL_FILES = {
     "nlp/experiments/multitask_translation.py": "the name of an experiment",
     "nlp/experiments/progressive_translation.py": "the name of an experiment",
     "nlp/experiments/sentence_prediction.py": "the name of an experiment",
-    "nlp/metrics/perplexity.py": "to be merged",
     "orbit/actions/conditional_action.py": "a path of Orbit",
     "orbit/actions/save_checkpoint_if_preempted.py": "a path of Orbit",
     "server/alert_request.py": "to be merged",

@@ -171,7 +171,7 @@ def test_what_is_there_is_replaced_only_on_request(model_dir, tmp_path):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"beam_sise": 2}, "beam_sise: there is no such decoding option; did you mean 'beam_size'"),
+        ({"beam_sise": 2}, "beam_sise: there is no such decoding option. Did you mean 'beam_size'"),
         ({"alpha": -1.0}, "alpha: got -1.0"),
         ({"max_source_length": 0}, "max_source_length: got 0"),
     ],
