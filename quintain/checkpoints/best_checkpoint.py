@@ -68,14 +68,7 @@ def export_best(
     step: int,
     metric_name: str,
 ) -> dict[str, Any]:
-    """Saves a checkpoint apart if its evaluation is the best so far.
-
-    Args:
-        exporter: Saves it; None saves nothing.
-        checkpoint: The checkpoint.
-        logs: Output of its evaluation.
-        step: Step of its evaluation.
-        metric_name: Metric that decides; `a|b` is the metric `b` below `a`.
+    """Saves a checkpoint apart if its evaluation is the best so far; no exporter saves none.
 
     Returns:
         The best value, as `best_METRIC`; nothing if there is none.
@@ -250,7 +243,6 @@ class BestCheckpointExporter:
         self._manager.save(checkpoint_number=step, check_interval=False)
 
     def _delete_others(self, steps: set[int]) -> None:
-        """Deletes all checkpoints but those of `steps`."""
         paths = checkpoints.list_checkpoints(self._export_dir, BEST_CHECKPOINT_NAME)
         others = [path for path in paths if int(path.rpartition("-")[2]) not in steps]
         if others and self._manager is not None:

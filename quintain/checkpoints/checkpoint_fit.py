@@ -55,7 +55,6 @@ class HookedCheckpoint(tf.train.Checkpoint):
 
     @override
     def read(self, save_path: str, options: tf.train.CheckpointOptions | None = None) -> Any:
-        """Makes the objects fit a file, and reads it."""
         self.prepare(save_path)
         return super().read(save_path, options)
 
@@ -178,10 +177,6 @@ def restore_model(
 
 def read_items(items: Mapping[str, Any], path: str) -> None:
     """Reads what has been compared with a checkpoint.
-
-    Args:
-        items: The objects, by their names in the checkpoint.
-        path: Prefix of the checkpoint.
 
     Raises:
         CheckpointError: If a value can't be read.

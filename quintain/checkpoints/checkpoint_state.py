@@ -66,7 +66,6 @@ class ArrayState(NamedState):
 
     @override
     def serialize(self) -> bytes:
-        """Returns the arrays in NumPy's `npz` format."""
         buffer = io.BytesIO()
         arrays: dict[str, Any] = dict(self._read())
         np.savez(buffer, **arrays)
@@ -74,7 +73,6 @@ class ArrayState(NamedState):
 
     @override
     def deserialize(self, string_value: bytes) -> None:
-        """Hands the saved arrays to `write`."""
         with np.load(io.BytesIO(string_value), allow_pickle=False) as arrays:
             self._write(dict(arrays))
 
@@ -162,7 +160,6 @@ class HostRandomState(NamedState):
 
     @override
     def serialize(self) -> bytes:
-        """Returns the states as JSON."""
         name, keys, *rest = np.random.get_state()
         state = {
             "python": random.getstate(),
@@ -175,7 +172,6 @@ class HostRandomState(NamedState):
 
     @override
     def deserialize(self, string_value: bytes) -> None:
-        """Sets the saved states."""
         state = json.loads(string_value)
         random.setstate(_to_random_state(state["python"]))
         name, keys, *rest = state["numpy"]
@@ -262,7 +258,6 @@ class DataPosition(tf.train.experimental.PythonState):
 
     @override
     def deserialize(self, string_value: bytes) -> None:
-        """Moves the iterator to the saved place."""
         first_line, _, state = string_value.partition(b"\n")
         header = json.loads(first_line)
         if self._starts_anew(header):

@@ -18,12 +18,6 @@ def restore_trained(
 ) -> None:
     """Restores the weights that a run evaluates: their average, where it keeps one.
 
-    Args:
-        model: A built model of `task`.
-        task: The task of the run.
-        params: The run's experiment.
-        path: Prefix of one of its checkpoints, a best one included.
-
     Raises:
         CheckpointError: If the checkpoint does not exist, or does not fit.
     """

@@ -174,12 +174,7 @@ class _Answers:
     async def check(
         self, request: fastapi.Request, read: Callable[[Any], list[Any]]
     ) -> Sequence[Any]:
-        """Returns the instances of a request as the model takes them, which is all that stays.
-
-        Args:
-            request: The request.
-            read: Returns the instances of what its body says.
-        """
+        """Returns the instances of a request as the model takes them, which is all that stays."""
         given = read(request_checks.take_json(request.scope))
         if len(given) > self.max_queue:
             raise fastapi.HTTPException(
@@ -232,7 +227,6 @@ async def _wait_until_client_leaves(request: fastapi.Request) -> None:
 
 
 async def _explain_bad_instance(_: fastapi.Request, error: Any) -> responses.Response:
-    """Says which instance the model can't answer."""
     return responses.JSONResponse({"detail": str(error)}, 422)
 
 

@@ -55,7 +55,6 @@ class WaitingTexts:
     """Counts the texts that wait or are being worked on, and refuses too many."""
 
     def __init__(self, max_queue: int) -> None:
-        """Stores how many may wait."""
         self._max_queue = max_queue
         self._lock = threading.Lock()
         self._count = 0
@@ -172,7 +171,6 @@ class Batcher:
             self._process(batch)
 
     def _gather(self, first: Job) -> tuple[list[Job], Any]:
-        """Returns a batch, and what came after it but did not fit."""
         batch, size = [first], len(first.texts)
         end = time.monotonic() + self._max_delay_secs
         while size < self._max_batch_size:

@@ -20,10 +20,6 @@ _LONGEST_EXAMPLE: Final = 200
 def show_example(field: str, example: Any) -> str:
     """Returns what messages say of how a body should look.
 
-    Args:
-        field: What the list of instances is called.
-        example: An instance, of any size.
-
     Example:
         >>> show_example("texts", "some text")
         'such as {"texts": ["some text"]}'
@@ -34,11 +30,6 @@ def show_example(field: str, example: Any) -> str:
 
 def read_list(body: Any, field: str, hint: str) -> list[Any]:
     """Returns the instances of a body that has nothing but them.
-
-    Args:
-        body: What the JSON of a request says.
-        field: What the list is called.
-        hint: See `show_example`.
 
     Raises:
         DataError: If the body holds something else.

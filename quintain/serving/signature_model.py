@@ -27,10 +27,6 @@ class SignatureModel:
     def __init__(self, function: Any, owner: Any = None) -> None:
         """Stores the function.
 
-        Args:
-            function: A concrete function of named tensors that returns a mapping.
-            owner: What has to live as long as the function.
-
         Raises:
             ConfigError: If an input or an output has no dimension for the batch.
         """

@@ -57,17 +57,7 @@ def build_task_dataset(
     params: cfg.DataConfig,
     runtime: cfg.RuntimeConfig,
 ) -> Dataset:
-    """Builds one of a task's datasets, and distributes it.
-
-    Args:
-        strategy: The strategy.
-        task: The task.
-        params: Which data; without a seed of its own it gets that of the run.
-        runtime: Seed and threads.
-
-    Returns:
-        A dataset to iterate over in the scope of the strategy.
-    """
+    """Builds one of a task's datasets, as `create_task_builder` says, and distributes it."""
     return distribute_dataset(strategy, create_task_builder(strategy, task, params, runtime))
 
 
@@ -151,7 +141,6 @@ def drop_partial_step(dataset: Dataset, strategy: tf.distribute.Strategy) -> Dat
 
 
 def _join_window(*parts: Any) -> tf.data.Dataset:
-    """Returns the elements of a window, which is a structure of datasets."""
     return tf.data.Dataset.zip(parts[0] if len(parts) == 1 else parts)
 
 

@@ -235,12 +235,10 @@ class _TaskEvaluator(orbit.StandardEvaluator):
 
     @override
     def eval_begin(self) -> None:
-        """Resets the metrics."""
         self.evaluation.begin()
 
     @override
     def eval_step(self, iterator: Any) -> Any:
-        """Evaluates the next batch."""
         return self.evaluation.run_step(next(iterator))
 
     @property
@@ -250,12 +248,10 @@ class _TaskEvaluator(orbit.StandardEvaluator):
 
     @override
     def eval_reduce(self, state: Any = None, step_outputs: Any = None) -> Any:
-        """Folds the outputs of a step into a state, as the task does."""
         return self.evaluation.reduce(state, step_outputs)
 
     @override
     def eval_end(self, aggregated_logs: Any = None) -> dict[str, Any]:
-        """Returns the metrics of this task."""
         return self.evaluation.collect(
             aggregated_logs, self._owner.global_step, image_prefix=f"{self._task_name}/"
         )

@@ -150,9 +150,6 @@ class MultiTask(tf.Module, metaclass=abc.ABCMeta):
         These are what `model.initialize` gives, then `init_checkpoint`, then the checkpoint that
         each task names for its own model.
 
-        Args:
-            model: The model of all tasks.
-
         Raises:
             CheckpointError: If a checkpoint is missing or does not fit.
         """
@@ -215,15 +212,7 @@ class MultiTask(tf.Module, metaclass=abc.ABCMeta):
 def build_tasks(
     routines: Sequence[configs.TaskRoutine], logging_dir: str | None = None
 ) -> dict[str, base_task.Task]:
-    """Builds the tasks of several routines.
-
-    Args:
-        routines: The routines; each has a config and a name.
-        logging_dir: Directory for what the tasks write.
-
-    Returns:
-        The tasks by name.
-    """
+    """Builds the tasks of several routines, by their names."""
     return {
         routine.name: task_factory.get_task(
             routine.task_config, logging_dir=logging_dir, name=routine.name
