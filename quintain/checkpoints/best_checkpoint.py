@@ -38,10 +38,10 @@ def find_metric(
     value: Any = logs
     for part in name.split("|"):
         if not isinstance(value, Mapping) or part not in value:
-            known = ", ".join(sorted(_leaf_names(logs))) or "none"
+            known = sorted(evaluation_log.flatten(logs))
             raise errors.ConfigError(
-                f"{field}: got {name!r}, but the evaluation of this task gives: {known}."
-                f"{errors.suggest(name, _leaf_names(logs))}"
+                f"{field}: got {name!r}, but the evaluation of this task gives: "
+                f"{', '.join(known) or 'none'}.{errors.suggest(name, known)}"
             )
         value = value[part]
     return _to_number(value, name, field)
@@ -76,9 +76,7 @@ def export_best(
     if exporter is None:
         return {}
     exporter.maybe_export_checkpoint(checkpoint, logs, step)
-    best: Any = exporter.best_ckpt_logs
-    for part in metric_name.split("|"):
-        best = best.get(part) if isinstance(best, dict) else None
+    best = evaluation_log.flatten(exporter.best_ckpt_logs).get(metric_name)
     return {} if best is None else {f"best_{metric_name}": best}
 
 
@@ -309,13 +307,3 @@ def _to_number(value: Any, name: str, field: str) -> float:
             f"{field}: got {name!r}, which is not a single number in the evaluation of this task."
         )
     return float(tf.reshape(value, []))
-
-
-def _leaf_names(logs: Mapping[str, Any], prefix: str = "") -> list[str]:
-    names = []
-    for name, value in logs.items():
-        if isinstance(value, Mapping):
-            names += _leaf_names(value, f"{prefix}{name}|")
-        else:
-            names.append(f"{prefix}{name}")
-    return names

@@ -2,7 +2,6 @@
 
 import contextlib
 import inspect
-import random
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
@@ -109,15 +108,17 @@ def _own_operation_seeds(name: str) -> Iterator[None]:
     has drawn from. A pipeline that is built again later in the process, to be read from its
     beginning, would shuffle in another order.
     """
-    eager, seed = context.context(), context.global_seed()
+    seed = context.global_seed()
     if seed is None:
         yield
         return
-    outer, eager._rng = eager._rng, random.Random(f"{seed}, {name}")
+    numbers = context.context()._rng
+    outer = numbers.getstate()
+    numbers.seed(f"{seed}, {name}")
     try:
         yield
     finally:
-        eager._rng = outer
+        numbers.setstate(outer)
 
 
 def drop_partial_step(dataset: Dataset, strategy: tf.distribute.Strategy) -> Dataset:
