@@ -31,7 +31,6 @@ GARDEN = "the signature of the Model Garden"
 GROUND = {"files", "process", "reference", "terminal", "testing"}
 
 SMALL_FILES = {
-    "core/trained_weights.py": "to be merged",
     "garden/nlp/serving/export_savedmodel_util.py": "a path of the Model Garden",
     "input/dataset_fn.py": "a path of the Model Garden",
     "modeling/activations/gelu.py": "a path of the Model Garden",
@@ -52,7 +51,6 @@ SMALL_FILES = {
     "server/routes/sign_in.py": "a path of the API",
     "server/routes/timeline.py": "a path of the API",
     "server/search_check.py": "to be merged",
-    "serving/task_data.py": "to be merged",
     "trials/estimator.py": "a path of PEDL",
 }
 """Files under 60 lines with one importer, and why they stay."""
@@ -90,12 +88,9 @@ SAME_NAMES = {
 """Basenames that several files of a half have."""
 
 PRIVATE_CLASSES = {
-    "checkpoints/checkpoint_fit.py: class _Subset(tf.__internal__.tracking.Trackable)",
     "checkpoints/task_state.py: class TaskVariables(tf.__internal__.tracking.Trackable)",
-    "core/loop/dataset_distribution.py: eager._rng",
     "core/steps/former_steps.py: model._compiled_metrics_update_state",
     "distribute/distribution.py: extended._communication_options",
-    "orbit/cluster.py: extended._quintain_collectives",
     "trials/graphs/estimator_trial.py: rebuilt._call_input_fn",
     "trials/graphs/estimator_trial.py: rebuilt._call_model_fn",
     "trials/older/keras2_optimizers.py: keras.optimizers.Optimizer._backend_update_step",
