@@ -7,6 +7,7 @@ import pathlib
 import re
 import signal
 import subprocess
+import sys
 import threading
 import time
 import types
@@ -69,6 +70,18 @@ def test_containers_run_commands_that_there_are(manifest):
 def test_kubernetes_knows_all_fields_of_the_manifests(manifest, version):
     for document in yaml.safe_load_all(manifest.read_text()):
         kubernetes_validate.validate(document, version, strict=True)
+
+
+def test_the_lint_of_dockerfiles_finds_nothing():
+    hadolint = pathlib.Path(sys.executable).with_name("hadolint")
+    done = subprocess.run(
+        [str(hadolint), str(EXAMPLES / "kubernetes/Dockerfile")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (done.returncode, done.stdout) == (0, "")
 
 
 def test_the_agents_of_a_job_are_replaced_where_that_helps():
