@@ -187,28 +187,21 @@ class Training:
         return data, None
 
 
-class _WatchedHook(_Hook):
+class _WatchedHook:
     """A user's hook that may ask for the end without ending the workload."""
 
     def __init__(self, hook: Any) -> None:
         self._hook = hook
         self.is_stop_requested = False
 
-    def begin(self) -> None:
-        self._hook.begin()
-
-    def after_create_session(self, session: Any, coord: Any) -> None:
-        self._hook.after_create_session(session, coord)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._hook, name)
 
     def before_run(self, run_context: Any) -> Any:
         return self._hook.before_run(_RunContext(run_context, self))
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         self._hook.after_run(_RunContext(run_context, self), run_values)
-
-    def end(self, session: Any) -> None:
-        """Passes it on."""
-        self._hook.end(session)
 
     def tell(self, event: str, *arguments: Any) -> None:
         """Passes an event on that not every hook knows."""

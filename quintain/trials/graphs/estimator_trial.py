@@ -212,13 +212,7 @@ class EstimatorTrialController(base_trial.TrialController):
         session = v1.ConfigProto(allow_soft_placement=True)
         if estimator.config.session_config is not None:
             session.CopyFrom(estimator.config.session_config)
-        if spec.num_threads is not None:
-            session.intra_op_parallelism_threads = (
-                session.intra_op_parallelism_threads or spec.num_threads
-            )
-            session.inter_op_parallelism_threads = (
-                session.inter_op_parallelism_threads or spec.num_threads
-            )
+        graph_data.limit_threads(session, spec.num_threads)
         config = tf.estimator.RunConfig(
             model_dir=os.path.join(literal_paths.directory(spec.scratch_dir), "estimator"),
             tf_random_seed=self.context.get_trial_seed(),

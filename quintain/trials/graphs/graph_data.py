@@ -76,3 +76,10 @@ def batch_size(record: Any) -> tf.Tensor:
     first = tf.nest.flatten(record)[0]
     shape = first.dense_shape if isinstance(first, tf.SparseTensor) else tf.shape(first)
     return shape[0]
+
+
+def limit_threads(config: Any, num_threads: int | None) -> None:
+    """Sets the threads of a `tf.ConfigProto`, where it does not say how many."""
+    if num_threads is not None:
+        for name in ("intra_op_parallelism_threads", "inter_op_parallelism_threads"):
+            setattr(config, name, getattr(config, name) or num_threads)

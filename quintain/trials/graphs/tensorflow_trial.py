@@ -333,10 +333,7 @@ class TensorFlowTrialController(base_trial.TrialController):
         return base_trial.describe_method(self.trial, method)
 
     def _open_session(self, config: Any) -> None:
-        threads = self.context.spec.num_threads
-        if threads is not None:
-            config.intra_op_parallelism_threads = config.intra_op_parallelism_threads or threads
-            config.inter_op_parallelism_threads = config.inter_op_parallelism_threads or threads
+        graph_data.limit_threads(config, self.context.spec.num_threads)
         self._session = v1.Session(graph=self._graph, config=config)
         self._session.run(
             [

@@ -30,6 +30,10 @@ from quintain.trials.process import (
 
 logger = logging.getLogger(__name__)
 
+_EXIT_CODES: Final = {
+    workload.ExitedReason.INVALID_HP: exit_codes.ExitCode.INVALID_HPARAMS,
+    workload.ExitedReason.UNUSABLE: exit_codes.ExitCode.UNUSABLE,
+}
 _PROFILED_BATCHES: Final = 10
 """Batches of a profile of which no end is set."""
 
@@ -61,23 +65,15 @@ def run(source: workload_source.WorkloadSource) -> int:
         raise
     except base_trial.InvalidHP as error:
         message = f"The hyperparameters are not valid: {error}"
-        _print(message)
-        source.report_exit(workload.ExitedReason.INVALID_HP, message)
-        return exit_codes.ExitCode.INVALID_HPARAMS
+        return _fail(source, workload.ExitedReason.INVALID_HP, message)
     except (errors.TrialError, errors.ConfigError) as error:
-        _print(str(error))
-        source.report_exit(workload.ExitedReason.UNUSABLE, str(error))
-        return exit_codes.ExitCode.UNUSABLE
+        return _fail(source, workload.ExitedReason.UNUSABLE, str(error))
     except MemoryError:
-        message = "There was no memory left."
-        _print(message)
-        source.report_exit(workload.ExitedReason.ERRORED, message)
+        _fail(source, workload.ExitedReason.ERRORED, "There was no memory left.")
         return exit_codes.ExitCode.OUT_OF_MEMORY
     except SystemExit as error:
         message = f"The trial's code called sys.exit({error.code!r})."
-        _print(message)
-        source.report_exit(_find_reason(error, controller), message)
-        return exit_codes.ExitCode.ERROR
+        return _fail(source, _find_reason(error, controller), message)
     except Exception as error:  # noqa: BLE001 - whatever users' code raises ends here
         if retries.is_about_room(error) or disk_errors.is_lost(error):
             why = describe_error(error, pathlib.Path(spec.model_dir))
@@ -88,10 +84,17 @@ def run(source: workload_source.WorkloadSource) -> int:
             _import_gang().await_cause()
             return exit_codes.ExitCode.LOST_MEMBER
         message = describe_error(error, pathlib.Path(spec.model_dir).resolve())
-        _print(message)
-        source.report_exit(_find_reason(error, controller), message)
-        return exit_codes.ExitCode.ERROR
+        return _fail(source, _find_reason(error, controller), message)
     return exit_codes.ExitCode.DONE
+
+
+def _fail(
+    source: workload_source.WorkloadSource, reason: workload.ExitedReason, message: str
+) -> int:
+    """Tells the user and the master why a trial ends, and returns the exit code for that."""
+    _print(message)
+    source.report_exit(reason, message)
+    return _EXIT_CODES.get(reason, exit_codes.ExitCode.ERROR)
 
 
 def _find_reason(
