@@ -245,8 +245,7 @@ def _build_query_bert(config: Any, embedding_layer: Any) -> Any:
 def _build_kernel(config: Any, embedding_layer: Any) -> Any:
     _refuse_layer(config, embedding_layer)
     arguments = _list_scaffold_arguments(config)
-    own = ("feature_transform", "num_random_features", "redraw")
-    own += ("is_short_seq", "begin_kernel", "scale")
+    own = "feature_transform num_random_features redraw is_short_seq begin_kernel scale"
     arguments["hidden_cfg"] |= {
         "norm_first": config.norm_first,
         "attention_cls": layers.KernelAttention,
@@ -254,7 +253,7 @@ def _build_kernel(config: Any, embedding_layer: Any) -> Any:
             "num_heads": config.num_attention_heads,
             "key_dim": config.hidden_size // config.num_attention_heads,
             "kernel_initializer": arguments["pooler_layer_initializer"],
-            **{name: getattr(config, name) for name in own},
+            **{name: getattr(config, name) for name in own.split()},
         },
     }
     return networks.EncoderScaffold(
@@ -268,7 +267,7 @@ def _build_kernel(config: Any, embedding_layer: Any) -> Any:
 def _build_reuse(config: Any, embedding_layer: Any) -> Any:
     _refuse_layer(config, embedding_layer)
     arguments = _list_scaffold_arguments(config)
-    own = ("reuse_attention", "use_relative_pe", "pe_max_seq_length", "max_reuse_layer_idx")
+    own = "reuse_attention use_relative_pe pe_max_seq_length max_reuse_layer_idx"
     arguments["hidden_cfg"] = {
         "num_attention_heads": config.num_attention_heads,
         "inner_dim": config.intermediate_size,
@@ -277,7 +276,7 @@ def _build_reuse(config: Any, embedding_layer: Any) -> Any:
         "attention_dropout": config.attention_dropout_rate,
         "norm_first": config.norm_first,
         "kernel_initializer": arguments["pooler_layer_initializer"],
-        **{name: getattr(config, name) for name in own},
+        **{name: getattr(config, name) for name in own.split()},
     }
     return networks.EncoderScaffold(
         **arguments, hidden_cls=layers.ReuseTransformer, feed_layer_idx=True, recursive=True

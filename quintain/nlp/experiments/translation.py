@@ -1,5 +1,7 @@
 """Translation experiments, from a bundled corpus on a laptop to the reference's WMT settings."""
 
+from typing import Any
+
 from quintain import optimization
 from quintain.core import exp_factory
 from quintain.nlp.data import wmt_dataloader
@@ -23,7 +25,7 @@ _NEEDS_DATA = tuple(
 def translation_local() -> cfg.ExperimentConfig:
     """Learns numbers and dates, English to German, from a bundled corpus; minutes on a CPU."""
     train_steps = 1_600
-    data = {"src_lang": "en", "tgt_lang": "de", "max_seq_length": 64}
+    data: dict[str, Any] = {"src_lang": "en", "tgt_lang": "de", "max_seq_length": 64}
     return cfg.ExperimentConfig(
         task=translation.TranslationConfig(
             model=_build_model_config(width=128, num_layers=2, num_heads=4, dropout_rate=0.05),
@@ -106,7 +108,8 @@ def _build_wmt_config(width: int, num_heads: int) -> cfg.ExperimentConfig:
 
     The reference reads WMT 2014 from a catalogue; here the paths have to be given.
     """
-    max_length, data = 100, {"src_lang": "en", "tgt_lang": "de", "static_batch": True}
+    max_length = 100
+    data: dict[str, Any] = {"src_lang": "en", "tgt_lang": "de", "static_batch": True}
     layers = translation.EncDecoder(num_attention_heads=num_heads, intermediate_size=4 * width)
     # mypy does not see the constructor arguments that all configs share.
     return cfg.ExperimentConfig(  # type: ignore[call-arg]

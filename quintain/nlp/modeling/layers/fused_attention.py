@@ -9,7 +9,6 @@ Shapes:
     N  tokens of all examples, where padding is left out
 """
 
-import functools
 from collections.abc import Callable, MutableMapping
 from typing import Any, ClassVar
 
@@ -167,8 +166,9 @@ class _Attention(keras.layers.Layer):
                 draw=self.dropout.draw(training),
             )
             return tf.matmul(weights, values)
-        drop = functools.partial(self.dropout, training=training)
-        return mix(queries, keys, values, bias, drop)
+        return mix(
+            queries, keys, values, bias, lambda weights: self.dropout(weights, training=training)
+        )
 
     def attend_at_once(
         self,
