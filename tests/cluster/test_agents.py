@@ -43,14 +43,6 @@ def test_a_process_is_started_by_an_agent_and_its_lines_come_before_its_exit(clu
     assert not scratch.exists()
 
 
-def test_the_list_of_machines_is_the_same_object_until_something_changes(cluster):
-    cluster.join()
-    listed = cluster.master.list_nodes()
-
-    cluster.tick()
-    assert cluster.master.list_nodes() is listed
-
-
 def test_answers_that_are_lost_change_nothing(cluster):
     machine = cluster.join()
     for number in range(6):

@@ -1,6 +1,5 @@
 """Starters of processes: by copying a warm one, or by a fresh interpreter."""
 
-import abc
 import contextlib
 import dataclasses
 import json
@@ -50,23 +49,7 @@ class _EndedByImportError(ConnectionError):
         self.module = module
 
 
-class Starter(abc.ABC):
-    """Starts processes that are watched by a supervisor each."""
-
-    @abc.abstractmethod
-    def start(self, request: supervisor.StartRequest) -> trial.ProcessIdentity:
-        """Starts a process.
-
-        Raises:
-            ClusterError: If it can't be started.
-        """
-
-    @abc.abstractmethod
-    def close(self) -> None:
-        """Gives back what the starter holds. The processes go on."""
-
-
-class SpawnStarter(Starter):
+class SpawnStarter:
     """Starts a fresh interpreter for each process."""
 
     def __init__(self) -> None:
@@ -108,7 +91,7 @@ class SpawnStarter(Starter):
         self._supervisors = []
 
 
-class ForkStarter(Starter):
+class ForkStarter:
     """Copies a warm process.
 
     The warm process is started with the first request, or by `warm_up`; if it dies, it is started
