@@ -127,8 +127,6 @@ MANY_ARGUMENTS = {
     "search/adaptive.py: build_adaptive": "the fields of a config",
     "search/adaptive.py: build_adaptive_asha": "the fields of a config",
     "search/bayesian.py: BayesianSearch.__init__": "the fields of a config",
-    "server/app.py: build_app": "to be bundled",
-    "server/daemon.py: MasterServer.__init__": "to be bundled",
 }
 """Functions of more than 8 arguments outside of the garden, and why they have them."""
 

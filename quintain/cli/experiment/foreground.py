@@ -149,7 +149,8 @@ def _run_embedded(
     from quintain.server import daemon
 
     slots = daemon.find_slots(num_slots, threads_per_slot)
-    with daemon.MasterServer(home, slots=slots, is_embedded=True, launcher=launcher) as server:
+    settings = daemon.ServerSettings(is_embedded=True)
+    with daemon.MasterServer(home, slots=slots, launcher=launcher, settings=settings) as server:
         foreground = _Foreground(
             server.calls,
             is_embedded=True,
