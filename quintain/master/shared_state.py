@@ -18,7 +18,7 @@ from quintain.master import entries, unexpected_errors
 from quintain.master.cleanup import deletions, home_identity
 from quintain.master.machine import active_time
 from quintain.master.machine import effects as effects_lib
-from quintain.master.placing import nodes
+from quintain.master.placing import node_table
 from quintain.records.rows import deletion, experiment, launch, log, states
 from quintain.records.rows import slot as slot_lib
 from quintain.storage import checkpoint_storage, storages
@@ -62,7 +62,7 @@ class SharedState:
     ) -> None:
         self.store = store
         self.home = home
-        self.nodes = nodes.NodeTable(slots)
+        self.nodes = node_table.NodeTable(slots)
         self.condition = threading.Condition(threading.RLock())
         self.entries: dict[int, entries.Entry] = {}
         self.launches_by_trial: dict[int, entries.LiveLaunch] = {}

@@ -282,7 +282,7 @@ def test_two_agents_of_one_name_or_one_directory_are_told_apart(cluster, monkeyp
     former = cluster.agents["one"]
     cluster.join(waits=False)
     cluster.wait(lambda: "Waiting for 90 s." in caplog.text)
-    monkeypatch.setattr("quintain.cluster.agents.agent._RIVAL_SECS", 0.0)
+    monkeypatch.setattr("quintain.cluster.agents.node_agent._RIVAL_SECS", 0.0)
     cluster.agents["one"].thread.join(60)
     (error,) = cluster.agents["one"].raised
     assert "Another agent is called 'one'" in str(error)

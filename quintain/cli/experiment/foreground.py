@@ -37,10 +37,10 @@ _REST_FACTOR: Final = 20.0
 
 if TYPE_CHECKING:
     from quintain.client import master_client
-    from quintain.master import commands as commands_lib
+    from quintain.master import user_commands
     from quintain.master.processes import launcher as launcher_lib
 
-    Commands = master_client.MasterClient | commands_lib.Commands
+    Commands = master_client.MasterClient | user_commands.Commands
     """Commands to a master elsewhere, or to the one in this process."""
 
 Begin = Callable[["Commands"], experiment_lib.Experiment]
