@@ -409,10 +409,6 @@ def estimate_secs(entry: entries.Entry, num_running: int) -> float | None:
 
     What is left is what the search method expects, or what is left of the budget of time. It is as
     fast as the last workloads were that this master has seen, in as many trials at once as run now.
-
-    Args:
-        entry: The experiment.
-        num_running: Trials that run.
     """
     machine = entry.machine
     if machine.state.is_stopping or machine.search.is_over:

@@ -194,13 +194,7 @@ class Scheduling:
         self._note_exit(live, rank, ended)
 
     def note_lost(self, live: entries.LiveLaunch, rank: int, reason: str) -> None:
-        """Notes that a process is not there, or never was, as far as it is known.
-
-        Args:
-            live: The start.
-            rank: Which of its processes.
-            reason: Why.
-        """
+        """Notes that a process is not there, or never was, as far as it is known."""
         record = live.record
         name = launch.member_name(record.launch_id, rank)
         ended = launcher_lib.ProcessExit(name, record.trial_id, None, None, reason=reason)
@@ -346,13 +340,7 @@ class Scheduling:
 def forget_launch(
     shared: shared_state.SharedState, session: session_lib.Session, record: launch.Launch
 ) -> None:
-    """Forgets a process that is gone, and lets go of what it had begun to save.
-
-    Args:
-        shared: The master's state.
-        session: A writing transaction.
-        record: The process.
-    """
+    """Forgets a process that is gone, and lets go of what it had begun to save."""
     session.delete_launch(record.launch_id)
     try:
         storage = shared.find_storage(session, record.experiment_id)

@@ -212,13 +212,7 @@ class AgentLauncher(launcher.Launcher):
     def find_orders(
         self, name: str, session: str, *, after: int, kept: int
     ) -> agent_protocol.Orders | None:
-        """Returns what an agent is to do, or None if there is nothing new.
-
-        Args:
-            name: The agent.
-            session: Its session.
-            after: Orders up to this number are carried out.
-            kept: What it knows of kept reports.
+        """Returns what an agent is to do, or None if nothing is new; see `AgentClient.find_orders`.
 
         Raises:
             GoneError: If the session has ended.

@@ -53,13 +53,7 @@ class _Held:
 
 
 class AgentLaunches:
-    """The launches of an agent. All methods may be called from several threads.
-
-    Args:
-        launcher: Starts and ends processes.
-        directory: Where it is noted.
-        name: Name of the machine, for messages.
-    """
+    """The launches of an agent. All methods may be called from several threads."""
 
     def __init__(
         self,
@@ -92,11 +86,7 @@ class AgentLaunches:
                 self._note_loss(held, "The process was lost while no agent watched it.")
 
     def begin_session(self, offsets: Mapping[str, int]) -> None:
-        """Tells everything anew, but no lines that the master has.
-
-        Args:
-            offsets: Bytes of logs that it has.
-        """
+        """Tells everything anew, but no lines that the master has."""
         with self._lock:
             self._unkept.clear()
             for launch_id, held in self._held.items():

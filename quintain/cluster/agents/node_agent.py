@@ -106,11 +106,7 @@ class NodeAgent:
         self._trouble: errors.QuintainError | None = None
 
     def drain(self, reason: str) -> None:
-        """Lets the trials save themselves, and then ends the agent.
-
-        Args:
-            reason: Why, for users.
-        """
+        """Lets the trials save themselves, and then ends the agent."""
         self._drain_reason = self._drain_reason or reason
         self._wake.set()
 

@@ -350,10 +350,6 @@ class TrialMachine:
     def revive(self, config: experiment_spec.ExperimentSpec, hparams: dict[str, Any]) -> int | None:
         """Takes up an ended trial again, from its last checkpoint.
 
-        Args:
-            config: The experiment's config now.
-            hparams: Its hyperparameters now.
-
         Returns:
             As `roll_back`.
         """
@@ -440,10 +436,6 @@ def find_following(
 
     That is a validation; before it, only training is certain. Where the search method waits for the
     checkpoint to decide, there is nothing.
-
-    Args:
-        machine: The trial, which is to be saved next.
-        checkpoint: The workload that asks for it.
     """
     # What happens to a copy is told to nobody; it needs the newest validation only.
     shared = {

@@ -29,12 +29,7 @@ _NUM_STDERR_BYTES: Final = 4000
 
 
 class ForkUnsafeError(errors.ClusterError):
-    """A process of these modules can't be forked safely.
-
-    Args:
-        message: Why.
-        module: The module to leave out, if that is known.
-    """
+    """A process of these modules can't be forked safely."""
 
     def __init__(self, message: str, module: str = "") -> None:
         super().__init__(message)
@@ -96,10 +91,6 @@ class ForkStarter:
 
     The warm process is started with the first request, or by `warm_up`; if it dies, it is started
     again.
-
-    Args:
-        modules: Names of the modules that it imports.
-        environment: Variables to add before the modules are imported.
     """
 
     def __init__(self, modules: Sequence[str], environment: Mapping[str, str]) -> None:
