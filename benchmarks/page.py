@@ -266,7 +266,7 @@ def start_ours(directory: str, num_trials: int, num_points: int) -> Iterator[Any
         home,
         slots=slots.find_slots(2, 1),
         launcher=idle_launcher.IdleLauncher(),
-        accept_new_database=True,
+        settings=daemon.ServerSettings(accept_new_database=True),
     ) as server:
         yield server
 

@@ -62,9 +62,7 @@ def collect_ended(
 ) -> list[checkpoint.Checkpoint]:
     """Deletes the checkpoints of an ended experiment that nobody asked to keep; returns them.
 
-    Args:
-        shared: The master's state; its lock is held.
-        entry: The experiment.
+    The master's lock is held.
     """
     storage = entry.config.checkpoint_storage
     with shared.store.reading() as session:
@@ -82,11 +80,7 @@ def collect_ended(
 
 
 def collect_running(shared: shared_state.SharedState) -> None:
-    """Deletes older checkpoints of trials that were saved since this was called last.
-
-    Args:
-        shared: The master's state; its lock is held.
-    """
+    """Deletes older checkpoints of trials that saved since the last call; the lock is held."""
     if not shared.grown:
         return
     # It looks at all trials there are; most that save themselves have nothing older to let go.
@@ -135,12 +129,7 @@ def _needed(
 def let_go(
     shared: shared_state.SharedState, chosen: Mapping[int, Sequence[checkpoint.Checkpoint]]
 ) -> None:
-    """Notes in one transaction that checkpoints are not there any more and are to be deleted.
-
-    Args:
-        shared: The master's state; its lock is held.
-        chosen: Checkpoints by experiment.
-    """
+    """Notes in one transaction, by experiment, checkpoints to be deleted; the lock is held."""
     if not any(chosen.values()):
         return
 

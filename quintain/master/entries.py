@@ -191,10 +191,6 @@ class Entry:
         """Returns how many trials have work to do and no process.
 
         Only those that have changed since the last call are looked at.
-
-        Args:
-            running: Trials that have a process.
-            now: The monotonic clock.
         """
         while self._delayed and self._delayed[0][0] <= now:
             self._touched.add(heapq.heappop(self._delayed)[1])
@@ -210,11 +206,7 @@ class Entry:
         return len(self._waiting)
 
     def next_waiting(self, count: int) -> list[int]:
-        """Returns the oldest of the trials that were counted last.
-
-        Args:
-            count: How many at most.
-        """
+        """Returns the oldest of the trials that were counted last."""
         chosen: list[int] = []
         while self._queue and len(chosen) < count:
             trial_id = heapq.heappop(self._queue)
@@ -278,13 +270,7 @@ class Entry:
 
 
 def write_effects(session: session_lib.Session, entry: Entry, effects: effects_lib.Effects) -> None:
-    """Writes what an event did to the store, and notes the numbers of new trials.
-
-    Args:
-        session: A writing transaction.
-        entry: The experiment.
-        effects: What the event did.
-    """
+    """Writes what an event did to the store, and notes the numbers of new trials."""
     for request_id in effects.created:
         added = session.add_trial(entry.build_trial_record(request_id))
         entry.add_id(request_id, added.id)
@@ -307,13 +293,7 @@ def load_entry(
     events: Sequence[dict[str, Any]],
     trials: Sequence[trial.TrialRecord],
 ) -> Entry:
-    """Builds an experiment anew from what the store keeps.
-
-    Args:
-        record: The experiment.
-        events: Its events, in order.
-        trials: Its trials.
-    """
+    """Builds an experiment anew from what the store keeps."""
     config = experiment_spec.parse(events[0]["config"])
     machine = experiment_machine.ExperimentMachine(config)
     for event in events:

@@ -32,9 +32,6 @@ class LogDeduplication:
 
     Lines are the same if time, source and text are: no two of a process have the same time, and the
     processes of a trial hardly ever write the same at once.
-
-    Args:
-        store: Where lines are kept.
     """
 
     def __init__(self, store: store_lib.Store) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from quintain.master import entries, shared_state
-from quintain.master.placing import nodes as nodes_lib
+from quintain.master.placing import node_table
 from quintain.records.config import experiment_sections, line_pattern
 from quintain.records.rows import log, workload
 
@@ -58,7 +58,7 @@ def decide(
     event: dict[str, Any],
     entry: entries.Entry,
     live: entries.LiveLaunch,
-    nodes: nodes_lib.NodeTable,
+    nodes: node_table.NodeTable,
 ) -> None:
     """Adds to the event of a process' end what the log policies say about it.
 

@@ -1,6 +1,6 @@
 """Master: builds the parts that run experiments, and runs their threads.
 
-The master puts the parts together, and runs the threads: `commands` (what users ask),
+The master puts the parts together, and runs the threads: `user_commands` (what users ask),
 `worker_calls` (what processes ask), `scheduling` (what processes there are) and `recovery` (what a
 former master left). All of them change experiments through `shared_state`, in one transaction for
 each event.
@@ -18,7 +18,6 @@ from typing import Final, TypeVar
 
 from quintain import errors
 from quintain.master import (
-    commands,
     entries,
     metric_sending,
     node_commands,
@@ -27,6 +26,7 @@ from quintain.master import (
     scheduling,
     shared_state,
     throttle,
+    user_commands,
 )
 from quintain.master.machine import active_time
 from quintain.master.placing import slots as slots_lib
@@ -104,7 +104,7 @@ class Master:
             launch_key=launch_key or launch_tokens.LaunchKey.generate(),
         )
         self.nodes = node_commands.NodeCommands(self._shared)
-        self.commands = commands.Commands(self._shared, self._processes)
+        self.commands = user_commands.Commands(self._shared, self._processes)
         self._usage = usage_sampling.UsageSampler(self._shared, read_remote=launcher.read_usage)
         self._metrics = metric_sending.MetricSending(self._shared)
         self._accept_new_database = accept_new_database
@@ -409,10 +409,6 @@ def estimate_secs(entry: entries.Entry, num_running: int) -> float | None:
 
     What is left is what the search method expects, or what is left of the budget of time. It is as
     fast as the last workloads were that this master has seen, in as many trials at once as run now.
-
-    Args:
-        entry: The experiment.
-        num_running: Trials that run.
     """
     machine = entry.machine
     if machine.state.is_stopping or machine.search.is_over:

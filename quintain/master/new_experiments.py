@@ -38,11 +38,6 @@ def allow_change(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
 def read_content(config_text: str, source: str, overrides: Sequence[str] = ()) -> dict[str, Any]:
     """Reads the config of an experiment as plain data.
 
-    Args:
-        config_text: YAML.
-        source: Name of the text, for messages.
-        overrides: `path=value` each.
-
     Raises:
         ConfigError: If a text can't be read.
     """
@@ -251,12 +246,6 @@ def continue_trial(
     """Creates an experiment of one trial that begins with the newest checkpoint of another one.
 
     It has the hyperparameters and seed of that one, and trains as long again.
-
-    Args:
-        shared: Gets the experiment.
-        trial_id: The other trial.
-        overrides: `path=value` each; they win over the config.
-        check_change: Given the config without and with the overrides.
     """
     former, owner = _read_trial(shared, trial_id)
     source = {"source_trial_id": trial_id, "source_checkpoint_uuid": None}

@@ -33,10 +33,6 @@ def find(store: reading.ReadableStore, home: pathlib.Path) -> list[checkpoint.Or
     In a storage that is not the home's own only those are looked at that name this home: others
     may belong to another home that is in order. A storage that can't be read is left out, which
     the log says.
-
-    Args:
-        store: What is known.
-        home: The home directory.
     """
     return [orphan for orphan, _ in _find(store, home)]
 
@@ -45,10 +41,6 @@ def tell(store: reading.ReadableStore, home: pathlib.Path) -> None:
     """Says what the database does not know: it may be an older copy.
 
     It may take long: an object store is slow, or away.
-
-    Args:
-        store: What is known.
-        home: The home directory.
     """
     found = find(store, home)
     if found:

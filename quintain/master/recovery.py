@@ -29,13 +29,6 @@ def recover(
 ) -> None:
     """Loads all experiments that have not ended, and takes over their processes.
 
-    Args:
-        shared: Gets experiments and processes.
-        processes: Notes what it means that a process is gone.
-        launcher: Takes over the processes that are there.
-        accept_new_database: Whether the database becomes this home's even if it knows nothing of
-            the checkpoints that are there.
-
     Raises:
         StateError: If the database is not that of the home; nothing was changed then.
     """

@@ -35,7 +35,9 @@ _STOPPED_SECS: Final = 5.0
 """Between two ticks passes less, unless the process was stopped (Ctrl-Z), or the machine."""
 
 _FEW: Final = 50
-"""So many processes are looked at in each tick, even if all were looked at lately."""
+"""So many processes are looked at in each tick; more of them once in `_WATCH_SECS`."""
+
+_WATCH_SECS: Final = 1.0
 
 _MOST_DOUBLED: Final = 5
 LAUNCH_PAUSE_SECS: Final = 2.0
@@ -73,8 +75,7 @@ class Scheduling:
         self._lines: list[log.LogRow] = []
         self.deduplication = log_deduplication.LogDeduplication(shared.store)
         self._last_tick = time.monotonic()
-        self._last_watch = self._last_tick
-        self._unwatched: list[entries.LiveLaunch] = []
+        self._last_watch = 0.0
         self._collection = throttle.Throttle()
 
     def tick(self) -> None:
@@ -193,13 +194,7 @@ class Scheduling:
         self._note_exit(live, rank, ended)
 
     def note_lost(self, live: entries.LiveLaunch, rank: int, reason: str) -> None:
-        """Notes that a process is not there, or never was, as far as it is known.
-
-        Args:
-            live: The start.
-            rank: Which of its processes.
-            reason: Why.
-        """
+        """Notes that a process is not there, or never was, as far as it is known."""
         record = live.record
         name = launch.member_name(record.launch_id, rank)
         ended = launcher_lib.ProcessExit(name, record.trial_id, None, None, reason=reason)
@@ -284,19 +279,13 @@ class Scheduling:
                     self._shared.apply(entry, {"kind": "time_up", "reason": reason})
 
     def _end_launches(self) -> None:
-        """Looks at processes: at few of them always, at many once a second, some at a time."""
+        """Looks at processes: at few of them always, at many once a second."""
         shared, now = self._shared, time.monotonic()
-        part, self._last_watch = min(now - self._last_watch, 1.0), now
-        if not self._unwatched:
-            self._unwatched = list(shared.launches_by_trial.values())
-        count = max(_FEW, int(part * len(shared.launches_by_trial)))
-        watched = self._unwatched[-count:]
-        del self._unwatched[-count:]
-        by_experiment: dict[int, list[entries.LiveLaunch]] = {}
-        for live in watched:
-            if not live.is_killed and shared.launches_by_trial.get(live.record.trial_id) is live:
-                by_experiment.setdefault(live.record.experiment_id, []).append(live)
-        for experiment_id, own in by_experiment.items():
+        if len(shared.launches_by_trial) > _FEW and now < self._last_watch + _WATCH_SECS:
+            return
+        self._last_watch = now
+        for experiment_id, launches in list(shared.launches_by_experiment.items()):
+            own = [live for live in launches.values() if not live.is_killed]
             if experiment_id not in shared.entries:
                 for live in own:
                     self.kill(live)
@@ -351,13 +340,7 @@ class Scheduling:
 def forget_launch(
     shared: shared_state.SharedState, session: session_lib.Session, record: launch.Launch
 ) -> None:
-    """Forgets a process that is gone, and lets go of what it had begun to save.
-
-    Args:
-        shared: The master's state.
-        session: A writing transaction.
-        record: The process.
-    """
+    """Forgets a process that is gone, and lets go of what it had begun to save."""
     session.delete_launch(record.launch_id)
     try:
         storage = shared.find_storage(session, record.experiment_id)

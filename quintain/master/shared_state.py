@@ -18,7 +18,7 @@ from quintain.master import entries, unexpected_errors
 from quintain.master.cleanup import deletions, home_identity
 from quintain.master.machine import active_time
 from quintain.master.machine import effects as effects_lib
-from quintain.master.placing import nodes
+from quintain.master.placing import node_table
 from quintain.records.rows import deletion, experiment, launch, log, states
 from quintain.records.rows import slot as slot_lib
 from quintain.storage import checkpoint_storage, storages
@@ -62,7 +62,7 @@ class SharedState:
     ) -> None:
         self.store = store
         self.home = home
-        self.nodes = nodes.NodeTable(slots)
+        self.nodes = node_table.NodeTable(slots)
         self.condition = threading.Condition(threading.RLock())
         self.entries: dict[int, entries.Entry] = {}
         self.launches_by_trial: dict[int, entries.LiveLaunch] = {}
@@ -174,10 +174,7 @@ class SharedState:
     ) -> effects_lib.Effects:
         """Changes an experiment by an event, in memory and, in one transaction, in the store.
 
-        Args:
-            entry: The experiment.
-            event: The event; its time is added.
-            write: Writes what else belongs to the event.
+        The event gets its time; `write` writes what else belongs to it.
 
         Raises:
             StoreError: If it can't be stored. Then nothing has changed.
@@ -372,12 +369,7 @@ class SharedState:
     def note_directories(
         self, record: experiment.Experiment, uuids: Sequence[str]
     ) -> list[deletion.Deletion]:
-        """Returns notes, to be stored, of all directories of an experiment.
-
-        Args:
-            record: The experiment.
-            uuids: Its checkpoints.
-        """
+        """Returns notes, to be stored, of all directories of an experiment."""
         note, kinds = self.deletions.note, deletion.DeletionKind
         notes = note(kinds.CHECKPOINT, self.storage_of(record).address, uuids, record.id)
         notes += note(kinds.EXPERIMENT, self.home / "scratch", [str(record.id)], record.id)

@@ -14,11 +14,8 @@ def mark(shared: shared_state.SharedState, experiment_id: int) -> None:
     """Marks the directory of an experiment's checkpoints before its first process begins.
 
     One that is empty though the database knows checkpoints in it stays as it is: its disk is not
-    mounted, and processes wait for it (`checkpoint_manifest.require_storage`).
-
-    Args:
-        shared: What the master knows, whose lock is not held: the directory is looked at.
-        experiment_id: The experiment.
+    mounted, and processes wait for it (`checkpoint_manifest.require_storage`). The master's lock is
+    not held: disks may be slow.
 
     Raises:
         CheckpointError: If the directory can't be read or written to.

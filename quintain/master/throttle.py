@@ -10,11 +10,7 @@ _PAUSE_FACTOR: Final = 20
 
 
 class Throttle:
-    """Throttle of a repeated job: always due for few trials, else so that it takes 5 % of the time.
-
-    Args:
-        clock: Seconds that only go up.
-    """
+    """Throttle of a repeated job: always due for few trials, else so that it takes 5 % of time."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

@@ -7,6 +7,7 @@ Before its route a request passes five steps: headers of answers, the life of a 
 Answers are records as JSON; what went wrong comes as `{"error": {"kind": ..., "message": ...}}`.
 """
 
+import dataclasses
 import pathlib
 from collections.abc import Callable
 from typing import Final
@@ -70,6 +71,23 @@ _THREAD_BYTES: Final = 32 * 1024
 _MAX_HELD_BYTES: Final = 256 * 2**20
 
 
+@dataclasses.dataclass(frozen=True)
+class Services:
+    """Services of the interface besides the master."""
+
+    sign_in: sign_in_lib.SignIn | None = None
+    """Links to the page, and cookies; some that are forgotten with the process if None."""
+
+    feed: feed_lib.Feed | None = None
+    """Changes of the store; without it there is no `/events`."""
+
+    agents: agent_launcher.AgentLauncher | None = None
+    """Answers agents of other machines; None if there are none."""
+
+    tensorboards: tensorboards_lib.TensorBoards | None = None
+    """Starts them for the page; some that are never closed if None."""
+
+
 def build_app(
     calls: direct_calls.DirectCalls,
     master: master_lib.Master,
@@ -79,10 +97,7 @@ def build_app(
     launch_key: launch_tokens.LaunchKey,
     stop: Callable[[bool], None],
     is_stopping: Callable[[], bool] = lambda: False,
-    sign_in: sign_in_lib.SignIn | None = None,
-    feed: feed_lib.Feed | None = None,
-    agents: agent_launcher.AgentLauncher | None = None,
-    tensorboards: tensorboards_lib.TensorBoards | None = None,
+    services: Services = Services(),
 ) -> fastapi.FastAPI:
     """Builds the interface of a master.
 
@@ -95,14 +110,11 @@ def build_app(
         stop: Asks the process to stop and returns at once; the argument says whether trials save
             themselves first.
         is_stopping: Whether the process is about to stop.
-        sign_in: Knows links to the page and cookies; one that forgets all with the process if None.
-        agents: Answers agents of other machines; None if there are none.
-        feed: Knows what changes; without it there is no `/events`.
-        tensorboards: Starts them for the page; some that are never closed if None.
+        services: What it offers besides.
     """
-    sign_in = sign_in or sign_in_lib.SignIn(info.url, sessions_lib.Sessions(port=0))
+    sign_in = services.sign_in or sign_in_lib.SignIn(info.url, sessions_lib.Sessions(port=0))
     home = home_lib.Home(pathlib.Path(info.home))
-    tensorboards = tensorboards or tensorboards_lib.TensorBoards(home)
+    tensorboards = services.tensorboards or tensorboards_lib.TensorBoards(home)
     uploads = code_uploads.CodeUploads(home.path)
     run_index = runs.build_index(info)
     agent_token = token_files.KnownToken(home.agent_token)
@@ -152,7 +164,7 @@ def build_app(
     for router in (
         # Workers' addresses are longer than users' and do not hide them.
         workers.build_router(master.workers, is_stopping),
-        agent_routes.build_router(agents, is_stopping),
+        agent_routes.build_router(services.agents, is_stopping),
         files.build_router(master.files),
         master_routes.build_router(calls, info, stop, master.summary, master.list_slots),
         sign_in_routes.build_router(sign_in),
@@ -165,7 +177,7 @@ def build_app(
         timeline.build_router(calls),
         nodes.build_router(master.nodes),
         tables.build_router(calls),
-        *([] if feed is None else [events.build_router(calls, feed)]),
+        *([] if services.feed is None else [events.build_router(calls, services.feed)]),
     ):
         path_rules.check_routes(router.routes)
         app.include_router(router, prefix=PREFIX, responses={"default": {"model": answers.Error}})

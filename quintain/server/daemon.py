@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import dataclasses
 import functools
 import gc
 import logging
@@ -47,6 +48,35 @@ _DRAIN_POLL_SECS: Final = 0.1
 _M_ARENA_MAX: Final = -8
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ServerSettings:
+    """Settings of a master's process."""
+
+    port: int = 0
+    """Port to listen on; 0 for a free one."""
+
+    is_embedded: bool = False
+    """Whether it lives in a command that follows its own experiment."""
+
+    launchers: launchers_lib.LauncherSettings = launchers_lib.LauncherSettings()
+    """Where processes are started."""
+
+    database: home_database.Database | None = None
+    """Where experiments are kept; what the home says if None."""
+
+    accept_new_database: bool = False
+    """Whether the database becomes this home's even if it knows nothing of its checkpoints."""
+
+    run_dirs: Sequence[str] = ()
+    """Directories whose runs of `quintain train` its page shows."""
+
+    allowed_hosts: Sequence[str] = ()
+    """Names of proxies under which it is asked."""
+
+    network: network_lib.Network = network_lib.Network()
+    """Where it listens, and whether it speaks TLS there."""
+
+
 class MasterServer:
     """A master with its store, its launcher and its HTTP server, in threads of this process.
 
@@ -60,45 +90,22 @@ class MasterServer:
         home: home_lib.Home,
         *,
         slots: Sequence[slots_lib.Slot],
-        port: int = 0,
-        is_embedded: bool = False,
         launcher: launcher_lib.Launcher | None = None,
-        launchers: launchers_lib.LauncherSettings | None = None,
-        database: home_database.Database | None = None,
-        accept_new_database: bool = False,
-        run_dirs: Sequence[str] = (),
-        allowed_hosts: Sequence[str] = (),
-        network: network_lib.Network | None = None,
+        settings: ServerSettings | None = None,
     ) -> None:
         """Stores its settings.
 
         Args:
             home: The home directory.
             slots: What trials may use.
-            port: Port to listen on; 0 for a free one.
-            is_embedded: Whether it lives in a command that follows its own experiment.
             launcher: Starts processes, and is closed with the server; one that is built as
-                `launchers` says if None.
-            launchers: Where processes are started; here and by agents if None.
-            database: Where experiments are kept; what the home says if None.
-            accept_new_database: Whether the database becomes this home's even if it knows nothing
-                of the checkpoints that are there.
-            run_dirs: Directories whose runs of `quintain train` its page shows.
-            allowed_hosts: Names of proxies under which it is asked.
-            network: Where it listens, and whether it speaks TLS there; on the loopback device
-                and in plain text if None.
+                `settings.launchers` says if None.
+            settings: How it listens, and what it keeps where; the defaults if None.
         """
         self._home = home
-        self._network = network or network_lib.Network()
         self._slots = tuple(slots)
-        self._port = port
-        self._is_embedded = is_embedded
-        self._database = database
-        self._accept_new_database = accept_new_database
-        self._run_dirs = tuple(run_dirs)
-        self._allowed_hosts = tuple(allowed_hosts)
         self._launcher = launcher
-        self._launchers = launchers or launchers_lib.LauncherSettings()
+        self._settings = settings or ServerSettings()
         self._parts = contextlib.ExitStack()
         self._stop_request = threading.Event()
         self._is_stopping = threading.Event()
@@ -236,6 +243,7 @@ class MasterServer:
         )
 
     def _start(self, parts: contextlib.ExitStack) -> None:
+        settings = self._settings
         _share_arena()
         parts.enter_context(home_lib.write_privately())
         self._home.create()
@@ -244,7 +252,9 @@ class MasterServer:
         # A new one each time: what a former master's users have seen is worth nothing now.
         token = secrets.token_urlsafe(32)
         listener = parts.enter_context(
-            network_lib.listen(self._network, self._home, port=self._port, former_port=former_port)
+            network_lib.listen(
+                settings.network, self._home, port=settings.port, former_port=former_port
+            )
         )
         local_listener = parts.enter_context(
             contextlib.closing(unix_sockets.listen(self._home.socket))
@@ -253,20 +263,20 @@ class MasterServer:
         self._url, self._fingerprint = listener.url, listener.fingerprint
         sessions = sessions_lib.Sessions.load(self._home.sessions_file, port=listener.port)
         self._sign_in = sign_in_lib.SignIn(
-            self._url, sessions, hosts=self._allowed_hosts, own_hosts=listener.hosts
+            self._url, sessions, hosts=settings.allowed_hosts, own_hosts=listener.hosts
         )
-        database = self._database or self._home.database
+        database = settings.database or self._home.database
         store = parts.enter_context(
             master_store.open_own(
                 self._home,
                 database,
                 self._note_loss,
-                accept_new_database=self._accept_new_database,
+                accept_new_database=settings.accept_new_database,
             )
         )
         self._place = store.place
         launcher = self._launcher or launchers_lib.build(
-            self._launchers, self._home, store, has_slots=bool(self._slots)
+            settings.launchers, self._home, store, has_slots=bool(self._slots)
         )
         parts.callback(lambda: launcher.close(kill=self._kills))
         identity = process_identity.find(os.getpid())
@@ -280,7 +290,7 @@ class MasterServer:
             self._home.path,
             address=self._home.address,
             launch_key=launch_key,
-            accept_new_database=self._accept_new_database,
+            accept_new_database=settings.accept_new_database,
         )
         told = self._master.recent_status, self._master.summary, self._master.describe
         self._calls = direct_calls.DirectCalls(store, self._home, *told)
@@ -341,8 +351,8 @@ class MasterServer:
             url=self._url,
             pid=self._file.pid,
             start_time=self._start_time,
-            is_embedded=self._is_embedded,
-            run_dirs=self._run_dirs,
+            is_embedded=self._settings.is_embedded,
+            run_dirs=tuple(self._settings.run_dirs),
             fingerprint=self._fingerprint,
             database=self._place,
         )
@@ -354,10 +364,7 @@ class MasterServer:
             launch_key=launch_key,
             stop=self.request_stop,
             is_stopping=self._is_stopping.is_set,
-            sign_in=self._sign_in,
-            feed=feed,
-            agents=agents,
-            tensorboards=self._tensorboards,
+            services=app_lib.Services(self._sign_in, feed, agents, self._tensorboards),
         )
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 import fastapi
 
 from quintain import errors
-from quintain.master import commands as commands_lib
+from quintain.master import user_commands
 from quintain.records.config import experiment_spec
 from quintain.server.security import access
 
@@ -48,14 +48,14 @@ def check(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
         )
 
 
-def find_commands(request: fastapi.Request) -> commands_lib.Commands:
+def find_commands(request: fastapi.Request) -> user_commands.Commands:
     """Returns the commands of a master, with the rights that a request has."""
-    commands: commands_lib.Commands = request.app.state.commands
+    commands: user_commands.Commands = request.app.state.commands
     is_by_cookie = request.scope["state"][access.SESSION] is not None
     return commands.restricted_by(check) if is_by_cookie else commands
 
 
-Commands = Annotated[commands_lib.Commands, fastapi.Depends(find_commands)]
+Commands = Annotated[user_commands.Commands, fastapi.Depends(find_commands)]
 """Parameter of routes that do what users ask for."""
 
 

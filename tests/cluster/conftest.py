@@ -8,8 +8,7 @@ import pytest
 
 from quintain import errors
 from quintain.client import address as address_lib
-from quintain.cluster.agents import agent as agent_lib
-from quintain.cluster.agents import agent_directory, agent_launcher
+from quintain.cluster.agents import agent_directory, agent_launcher, node_agent
 from quintain.master.processes import launcher as launcher_lib
 from quintain.master.processes import process_files
 from quintain.records import process_identity
@@ -128,7 +127,7 @@ class DirectClient:
             found = master.find_orders(self.name, session, after=after, kept=kept)
             if found is None and woken.wait(0.2):
                 found = master.find_orders(self.name, session, after=after, kept=kept)
-            return found or agent_lib.agent_protocol.Orders(kept=kept)
+            return found or node_agent.agent_protocol.Orders(kept=kept)
 
     def report(self, session, report):
         with self.cluster.network.carry():
@@ -161,14 +160,14 @@ class Cluster:
     def join(self, name="one", *, num_slots=2, labels=None, waits=True, **others):
         machine = self.machines.setdefault(name, Machine())
         directory = agent_directory.AgentDirectory(self.path / name)
-        settings = agent_lib.AgentSettings(
+        settings = node_agent.AgentSettings(
             name,
             tuple(slot.Slot(number, num_threads=1) for number in range(num_slots)),
             labels or {},
             {"QUINTAIN_MASTER": "https://master:1"},
             **others,
         )
-        made = agent_lib.NodeAgent(
+        made = node_agent.NodeAgent(
             DirectClient(self, name), Processes(machine), directory, settings
         )
         raised = []
@@ -244,8 +243,8 @@ class Cluster:
 
 @pytest.fixture
 def cluster(tmp_path, monkeypatch):
-    monkeypatch.setattr(agent_lib, "_PAUSE_SECS", 0.02)
-    monkeypatch.setattr(agent_lib, "_FAREWELL_SECS", 0.1)
+    monkeypatch.setattr(node_agent, "_PAUSE_SECS", 0.02)
+    monkeypatch.setattr(node_agent, "_FAREWELL_SECS", 0.1)
     monkeypatch.setattr(process_identity, "is_alive", lambda identity: False)
     made = Cluster(tmp_path)
     yield made

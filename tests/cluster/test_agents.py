@@ -43,14 +43,6 @@ def test_a_process_is_started_by_an_agent_and_its_lines_come_before_its_exit(clu
     assert not scratch.exists()
 
 
-def test_the_list_of_machines_is_the_same_object_until_something_changes(cluster):
-    cluster.join()
-    listed = cluster.master.list_nodes()
-
-    cluster.tick()
-    assert cluster.master.list_nodes() is listed
-
-
 def test_answers_that_are_lost_change_nothing(cluster):
     machine = cluster.join()
     for number in range(6):
@@ -290,7 +282,7 @@ def test_two_agents_of_one_name_or_one_directory_are_told_apart(cluster, monkeyp
     former = cluster.agents["one"]
     cluster.join(waits=False)
     cluster.wait(lambda: "Waiting for 90 s." in caplog.text)
-    monkeypatch.setattr("quintain.cluster.agents.agent._RIVAL_SECS", 0.0)
+    monkeypatch.setattr("quintain.cluster.agents.node_agent._RIVAL_SECS", 0.0)
     cluster.agents["one"].thread.join(60)
     (error,) = cluster.agents["one"].raised
     assert "Another agent is called 'one'" in str(error)

@@ -66,15 +66,12 @@ SAME_NAMES = {
         "translation.py",
     },
     "platform": {
-        "agent.py",
         "checkpoint.py",
         "columns.py",
-        "commands.py",
         "following.py",
         "importance.py",
         "master.py",
         "node.py",
-        "nodes.py",
         "provenance.py",
         "schema.py",
         "sign_in.py",
@@ -120,8 +117,6 @@ MANY_ARGUMENTS = {
     "search/adaptive.py: build_adaptive": "the fields of a config",
     "search/adaptive.py: build_adaptive_asha": "the fields of a config",
     "search/bayesian.py: BayesianSearch.__init__": "the fields of a config",
-    "server/app.py: build_app": "to be bundled",
-    "server/daemon.py: MasterServer.__init__": "to be bundled",
 }
 """Functions of more than 8 arguments outside of the garden, and why they have them."""
 

@@ -56,7 +56,10 @@ def link(runs, tmp_path):
     home = home_lib.find_home(str(tmp_path / "home"))
     folder = str(tmp_path / "runs")
     with daemon.MasterServer(
-        home, slots=(), launcher=idle_launcher.IdleLauncher(), run_dirs=[folder]
+        home,
+        slots=(),
+        launcher=idle_launcher.IdleLauncher(),
+        settings=daemon.ServerSettings(run_dirs=[folder]),
     ) as server:
         yield server.sign_in.build_link()
 

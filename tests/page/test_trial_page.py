@@ -53,7 +53,7 @@ def server(tmp_path):
         home,
         slots=slots.find_slots(2, 1),
         launcher=idle_launcher.IdleLauncher(),
-        accept_new_database=True,
+        settings=daemon.ServerSettings(accept_new_database=True),
     ) as started:
         yield started
 

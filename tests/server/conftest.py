@@ -259,7 +259,13 @@ def feed(store, master):
 def app(calls, master, home, stops, feed):
     info = master_status.MasterInfo("1.2.3", str(home.path), "http://testserver", 12, 34.5)
     return app_lib.build_app(
-        calls, master, info, token=TOKEN, launch_key=KEY, stop=stops.append, feed=feed
+        calls,
+        master,
+        info,
+        token=TOKEN,
+        launch_key=KEY,
+        stop=stops.append,
+        services=app_lib.Services(feed=feed),
     )
 
 

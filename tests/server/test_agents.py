@@ -36,7 +36,13 @@ def launcher():
 def app(calls, master, home, launcher):
     info = master_status.MasterInfo("1.2.3", str(home.path), "http://testserver", 12, 34.5)
     return app_lib.build_app(
-        calls, master, info, token=TOKEN, launch_key=KEY, stop=lambda drain: None, agents=launcher
+        calls,
+        master,
+        info,
+        token=TOKEN,
+        launch_key=KEY,
+        stop=lambda drain: None,
+        services=app_lib.Services(agents=launcher),
     )
 
 

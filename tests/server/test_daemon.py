@@ -114,7 +114,12 @@ def launcher():
 @pytest.fixture
 def build(home, launcher):
     def build_server(**options):
-        return daemon.MasterServer(home, slots=[slots.Slot(0)], launcher=launcher, **options)
+        return daemon.MasterServer(
+            home,
+            slots=[slots.Slot(0)],
+            launcher=launcher,
+            settings=daemon.ServerSettings(**options),
+        )
 
     return build_server
 
@@ -209,7 +214,9 @@ def test_a_port_that_is_taken_is_the_users_mistake_or_replaced(build, home):
         port = int(first.url.rpartition(":")[2])
         other = home_lib.find_home(str(home.path) + "-other")
         with pytest.raises(errors.ConfigError, match=f"--port: got {port}"):
-            daemon.MasterServer(other, slots=[], port=port, launcher=FakeLauncher()).__enter__()
+            daemon.MasterServer(
+                other, slots=[], launcher=FakeLauncher(), settings=daemon.ServerSettings(port=port)
+            ).__enter__()
         # What the master before had is only a wish.
         key = "ab" * 32
         home_lib.write_private(other.server_file, {"port": port, "launch_key": key})

@@ -147,7 +147,13 @@ def build(calls, master, feed):
     info = app_lib.master_status.MasterInfo("1", "/h", "http://testserver", 12, 3.0)
     key = app_lib.launch_tokens.LaunchKey(bytes(32))
     return app_lib.build_app(
-        calls, master, info, token="the-token", launch_key=key, stop=lambda drain: None, feed=feed
+        calls,
+        master,
+        info,
+        token="the-token",
+        launch_key=key,
+        stop=lambda drain: None,
+        services=app_lib.Services(feed=feed),
     )
 
 

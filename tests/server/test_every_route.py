@@ -106,7 +106,13 @@ def app(store, home, master):
     calls = direct_calls.DirectCalls(store, home, master.status)
     agents = agent_launcher.AgentLauncher(idle_launcher.IdleLauncher())
     return app_lib.build_app(
-        calls, master, info, token=TOKEN, launch_key=KEY, stop=lambda drain: None, agents=agents
+        calls,
+        master,
+        info,
+        token=TOKEN,
+        launch_key=KEY,
+        stop=lambda drain: None,
+        services=app_lib.Services(agents=agents),
     )
 
 

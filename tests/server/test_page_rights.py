@@ -78,7 +78,13 @@ def app(store, home, master, sign_in):
     info = master_status.MasterInfo("1.2.3", str(home.path), "http://testserver", 12, 34.5)
     calls = direct_calls.DirectCalls(store, home, master.status)
     return app_lib.build_app(
-        calls, master, info, token="t", launch_key=KEY, stop=lambda drain: None, sign_in=sign_in
+        calls,
+        master,
+        info,
+        token="t",
+        launch_key=KEY,
+        stop=lambda drain: None,
+        services=app_lib.Services(sign_in),
     )
 
 

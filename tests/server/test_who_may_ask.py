@@ -159,7 +159,7 @@ def asker(request, calls, master, home, stops, feed, tmp_path):
         info = master_status.MasterInfo("1.2.3", str(home.path), f"{scheme}://{host}", 12, 34.5)
         app = app_lib.build_app(
             calls, master, info, token=TOKEN, launch_key=KEY, stop=stops.append,
-            feed=feed, sign_in=sign_in,
+            services=app_lib.Services(sign_in, feed),
         )  # fmt: skip
         tls = None if certificate is None else certificate.context
         stack.enter_context(http_server.serve(app, listener, tls=tls))

@@ -163,7 +163,7 @@ def cluster(tmp_path, code):
             token="secret",
             launch_key=KEY,
             stop=lambda drain: None,
-            sign_in=sign_in,
+            services=app_lib.Services(sign_in),
         )
         with http_server.serve(app, listener):
             yield types.SimpleNamespace(

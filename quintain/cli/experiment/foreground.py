@@ -37,10 +37,10 @@ _REST_FACTOR: Final = 20.0
 
 if TYPE_CHECKING:
     from quintain.client import master_client
-    from quintain.master import commands as commands_lib
+    from quintain.master import user_commands
     from quintain.master.processes import launcher as launcher_lib
 
-    Commands = master_client.MasterClient | commands_lib.Commands
+    Commands = master_client.MasterClient | user_commands.Commands
     """Commands to a master elsewhere, or to the one in this process."""
 
 Begin = Callable[["Commands"], experiment_lib.Experiment]
@@ -149,7 +149,8 @@ def _run_embedded(
     from quintain.server import daemon
 
     slots = daemon.find_slots(num_slots, threads_per_slot)
-    with daemon.MasterServer(home, slots=slots, is_embedded=True, launcher=launcher) as server:
+    settings = daemon.ServerSettings(is_embedded=True)
+    with daemon.MasterServer(home, slots=slots, launcher=launcher, settings=settings) as server:
         foreground = _Foreground(
             server.calls,
             is_embedded=True,

@@ -18,7 +18,7 @@ from quintain.client.home import token_files
 from quintain.process import told_again
 
 if TYPE_CHECKING:
-    from quintain.cluster.agents import agent as agent_lib
+    from quintain.cluster.agents import node_agent
 
 _OWN_VARIABLES: Final = "QUINTAIN_"
 
@@ -116,13 +116,12 @@ def agent(
     from quintain.client.home import home as home_lib
     from quintain.client.home import home_database
     from quintain.client.http import connection as connection_lib
-    from quintain.cluster.agents import agent as agent_lib
-    from quintain.cluster.agents import agent_client, agent_directory, agent_protocol
+    from quintain.cluster.agents import agent_client, agent_directory, agent_protocol, node_agent
     from quintain.master.placing import slots
     from quintain.master.processes import process_launcher
 
     agent_protocol.check_name(name)
-    settings = agent_lib.AgentSettings(
+    settings = node_agent.AgentSettings(
         name=name,
         slots=tuple(slots.find_slots(num_slots, threads_per_slot)),
         labels=_parse_labels(label_texts),
@@ -143,9 +142,9 @@ def agent(
             find_address(), retries=agent_client.RETRIES, find_master=find_address
         ) as connection,
     ):
-        launcher = process_launcher.ProcessLauncher(idle_secs=agent_lib.FORK_SERVER_SECS)
+        launcher = process_launcher.ProcessLauncher(idle_secs=node_agent.FORK_SERVER_SECS)
         launcher.warm_up()
-        made = agent_lib.NodeAgent(
+        made = node_agent.NodeAgent(
             agent_client.AgentClient(connection, name), launcher, directory, settings
         )
         _stop_on_signals(made)
@@ -172,7 +171,7 @@ def agent(
     click.echo("The agent has ended.", err=True)
 
 
-def _stop_on_signals(made: "agent_lib.NodeAgent") -> None:
+def _stop_on_signals(made: "node_agent.NodeAgent") -> None:
     """Makes the first signal drain the machine, and the second one end the agent at once."""
     requests = told_again.Requests()
     is_draining = False

@@ -208,13 +208,15 @@ def start(
     with daemon.MasterServer(
         home,
         slots=slots,
-        port=port,
-        database=chosen,
-        accept_new_database=new_database,
-        run_dirs=run_dirs,
-        allowed_hosts=hosts,
-        launchers=launchers,
-        network=network,
+        settings=daemon.ServerSettings(
+            port=port,
+            database=chosen,
+            accept_new_database=new_database,
+            run_dirs=run_dirs,
+            allowed_hosts=hosts,
+            launchers=launchers,
+            network=network,
+        ),
     ) as server:
         _stop_on_signals(server, log_path)
         click.echo(

@@ -50,11 +50,7 @@ class LaunchRecord:
 
 
 class AgentDirectory:
-    """The directory of one agent.
-
-    Args:
-        path: The directory.
-    """
+    """The directory of one agent."""
 
     def __init__(self, path: pathlib.Path) -> None:
         self.path = path
@@ -148,10 +144,6 @@ class AgentDirectory:
 
 
 def find_default(name: str) -> pathlib.Path:
-    """Returns the directory of an agent that was given none.
-
-    Args:
-        name: Name of its machine.
-    """
+    """Returns the directory of an agent that was given none."""
     root = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     return pathlib.Path(root).expanduser().absolute() / "quintain" / "agents" / name

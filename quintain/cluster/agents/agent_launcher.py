@@ -70,8 +70,6 @@ class AgentLauncher(launcher.Launcher):
         self._exits: collections.deque[launcher.ProcessExit] = collections.deque()
         self._lines = LineQueue()
         self._usage: collections.deque[tuple[str, dict[str, float]]] = collections.deque()
-        self._change = object()
-        self._shown: tuple[object, list[node_lib.Node]] = (self._change, [])
         self._last_poll_secs = self._last_check_secs = clock()
 
     # What the scheduler asks.
@@ -162,13 +160,9 @@ class AgentLauncher(launcher.Launcher):
 
     @override
     def list_nodes(self) -> list[node_lib.Node]:
-        """Returns the machines; the same list as before if nothing has changed."""
-        change, shown = self._change, self._shown
-        if change is not shown[0]:
-            found = [member.to_node() for member in list(self._members.values())]
-            # At once: another thread that asks as well may know of less.
-            shown = self._shown = change, [each for each in found if each is not None]
-        return shown[1]
+        """Returns the machines that have called."""
+        found = [member.to_node() for member in list(self._members.values())]
+        return [node for node in found if node is not None]
 
     @override
     def find_slowness(self) -> str:
@@ -203,7 +197,6 @@ class AgentLauncher(launcher.Launcher):
             for remote in member.compare_launches():
                 self._end(remote, f"The agent of machine {hello.name} does not have the process.")
             offsets = member.list_offsets()
-        self._change = object()
         logger.log(
             logging.INFO if is_new else logging.DEBUG,
             "Machine %s is there with %d slots.",
@@ -219,13 +212,7 @@ class AgentLauncher(launcher.Launcher):
     def find_orders(
         self, name: str, session: str, *, after: int, kept: int
     ) -> agent_protocol.Orders | None:
-        """Returns what an agent is to do, or None if there is nothing new.
-
-        Args:
-            name: The agent.
-            session: Its session.
-            after: Orders up to this number are carried out.
-            kept: What it knows of kept reports.
+        """Returns what an agent is to do, or None if nothing is new; see `AgentClient.find_orders`.
 
         Raises:
             GoneError: If the session has ended.
@@ -272,7 +259,6 @@ class AgentLauncher(launcher.Launcher):
             member.received = report.number
             if report.draining != member.own_drain:
                 member.set_own_drain(report.draining)
-                self._change = object()
             self._take_lines(member, report)
             for launch_id in report.started:
                 if (remote := member.launches.get(launch_id)) is not None:
@@ -295,7 +281,6 @@ class AgentLauncher(launcher.Launcher):
             self._give_up(member, f"Machine {name} has left.")
             member.hello = None
             self._members.pop(name, None)
-        self._change = object()
         logger.info("Machine %s has left.", name)
 
     # What is known of machines by other ways.
@@ -317,7 +302,6 @@ class AgentLauncher(launcher.Launcher):
                 member.state, member.reason = node_lib.NodeState.LOST, reason
                 self._give_up(member, f"Machine {name} is gone: {reason}")
                 logger.warning("Machine %s is gone: %s", name, reason)
-        self._change = object()
 
     def drain(self, name: str, reason: str) -> None:
         """Starts nothing on a machine any more, and lets its trials save themselves.
@@ -331,7 +315,6 @@ class AgentLauncher(launcher.Launcher):
             with member.lock:
                 member.told_drain = reason
                 member.set_state()
-            self._change = object()
 
     def _get_member(self, name: str) -> agent_state.Member:
         return self._members.setdefault(name, agent_state.Member(name, self._clock()))
@@ -391,7 +374,6 @@ class AgentLauncher(launcher.Launcher):
             with member.lock:
                 if not member.launches and not member.session:
                     self._members.pop(member.name, None)
-                    self._change = object()
 
 
 def _take_all(waiting: collections.deque[T]) -> list[T]:

@@ -7,14 +7,14 @@ import logging
 import signal
 import threading
 from collections.abc import Iterable, Mapping
-from typing import Final, Protocol
+from typing import Final
 
 from quintain import errors
 from quintain.cluster.agents import agent_directory, agent_protocol
 from quintain.files import disk_errors
 from quintain.master.processes import launcher as launcher_lib
-from quintain.master.processes import process_files, usage_meter
-from quintain.records.rows import log, trial
+from quintain.master.processes import process_files, process_launcher, usage_meter
+from quintain.records.rows import log
 
 logger = logging.getLogger(__name__)
 
@@ -35,34 +35,6 @@ _MOST_UNKEPT_BYTES: Final = 8 * 2**20
 """Bytes of logs that are sent before the master has stored them."""
 
 
-class ProcessOwner(Protocol):
-    """Launcher of this machine's processes: the part of a `ProcessLauncher` that agents use."""
-
-    def start(self, launch: launcher_lib.LaunchRequest) -> trial.ProcessIdentity | None:
-        """Starts a process; see `launcher.Launcher`."""
-
-    def adopt(
-        self,
-        launch_id: str,
-        trial_id: int,
-        identity: trial.ProcessIdentity | None,
-        scratch_dir: str,
-    ) -> bool:
-        """Takes over a process; see `launcher.Launcher`."""
-
-    def kill(self, launch_id: str) -> None:
-        """Ends a process; see `launcher.Launcher`."""
-
-    def poll_ended(self) -> list[launcher_lib.ProcessExit]:
-        """Returns the processes that have ended since the last call, whatever is left to read."""
-
-    def release(self, launch_id: str) -> None:
-        """Lets go of a process that has ended, and of whose log somebody else took care."""
-
-    def close(self, *, kill: bool) -> None:
-        """Ends the launcher; see `launcher.Launcher`."""
-
-
 @dataclasses.dataclass
 class _Held:
     """A launch."""
@@ -81,16 +53,13 @@ class _Held:
 
 
 class AgentLaunches:
-    """The launches of an agent. All methods may be called from several threads.
-
-    Args:
-        launcher: Starts and ends processes.
-        directory: Where it is noted.
-        name: Name of the machine, for messages.
-    """
+    """The launches of an agent. All methods may be called from several threads."""
 
     def __init__(
-        self, launcher: ProcessOwner, directory: agent_directory.AgentDirectory, name: str
+        self,
+        launcher: process_launcher.ProcessLauncher,
+        directory: agent_directory.AgentDirectory,
+        name: str,
     ) -> None:
         self._launcher = launcher
         self._directory = directory
@@ -117,11 +86,7 @@ class AgentLaunches:
                 self._note_loss(held, "The process was lost while no agent watched it.")
 
     def begin_session(self, offsets: Mapping[str, int]) -> None:
-        """Tells everything anew, but no lines that the master has.
-
-        Args:
-            offsets: Bytes of logs that it has.
-        """
+        """Tells everything anew, but no lines that the master has."""
         with self._lock:
             self._unkept.clear()
             for launch_id, held in self._held.items():

@@ -23,8 +23,7 @@ from quintain import errors
 from quintain.client import address as address_lib
 from quintain.client.home import home_database
 from quintain.client.http import connection as connection_lib
-from quintain.cluster.agents import agent as agent_lib
-from quintain.cluster.agents import agent_client, agent_directory
+from quintain.cluster.agents import agent_client, agent_directory, node_agent
 from quintain.cluster.ray import ray_directories, ray_messages
 from quintain.files import atomic_write, disk_errors
 from quintain.master.placing import slots as slots_lib
@@ -74,7 +73,7 @@ class RayAgent:
             ray_directories.find(self._settings.directory, home_id, name)
         )
         self._address: address_lib.Address | None = None
-        self._agent: agent_lib.NodeAgent | None = None
+        self._agent: node_agent.NodeAgent | None = None
         self._thread: threading.Thread | None = None
         self._problem = self._drain_reason = ""
         # It is held until the process ends, so that there never are two agents of a node.
@@ -117,7 +116,7 @@ class RayAgent:
             self._thread.join()
         self.leave()
 
-    def _find_settings(self, name: str) -> agent_lib.AgentSettings:
+    def _find_settings(self, name: str) -> node_agent.AgentSettings:
         context = self._ray.get_runtime_context()
         labels = dict(context.get_node_labels())
         labels.pop(_NODE_ID_LABEL, None)
@@ -130,7 +129,7 @@ class RayAgent:
             num_cores=int(context.get_assigned_resources().get("CPU", 0)),
             devices=context.get_accelerator_ids().get("GPU", []),
         )
-        return agent_lib.AgentSettings(
+        return node_agent.AgentSettings(
             name,
             tuple(slots),
             labels,
@@ -150,13 +149,13 @@ class RayAgent:
 
     def _begin(self, address: address_lib.Address) -> None:
         self._address, self._problem = address, ""
-        launcher = process_launcher.ProcessLauncher(idle_secs=agent_lib.FORK_SERVER_SECS)
+        launcher = process_launcher.ProcessLauncher(idle_secs=node_agent.FORK_SERVER_SECS)
         launcher.warm_up()
         client = agent_client.AgentClient(
             connection_lib.Connection(address, retries=agent_client.RETRIES),
             self._agent_settings.name,
         )
-        self._agent = agent_lib.NodeAgent(client, launcher, self._directory, self._agent_settings)
+        self._agent = node_agent.NodeAgent(client, launcher, self._directory, self._agent_settings)
         if self._drain_reason:
             self._agent.drain(self._drain_reason)
         self._thread = threading.Thread(
@@ -170,7 +169,7 @@ class RayAgent:
             self._thread.join()
         self._agent = self._thread = None
 
-    def _run(self, agent: agent_lib.NodeAgent) -> None:
+    def _run(self, agent: node_agent.NodeAgent) -> None:
         try:
             agent.run()
         except errors.MasterUnreachableError as error:

@@ -46,12 +46,7 @@ class DemandKeeper:
         threading.Thread(target=self._watch, name="quintain-demand", daemon=True).start()
 
     def keep(self, home_id: str, bundles: list[Bundle]) -> str:
-        """Asks for nodes; returns why that is not possible, or an empty text.
-
-        Args:
-            home_id: Name of the master's home.
-            bundles: All that has to fit on nodes for it.
-        """
+        """Asks for nodes; returns why that is not possible, or an empty text."""
         with self._lock:
             self._last_secs = time.monotonic()
             self._asked[home_id] = (self._last_secs, bundles)
@@ -188,13 +183,7 @@ class DemandSender:
         self._next_secs = 0.0
 
     def keep(self, home_id: str, bundles: list[Bundle], nodes: Iterable[Mapping[str, Any]]) -> None:
-        """Asks for nodes, if that is due; does not wait.
-
-        Args:
-            home_id: Name of the master's home.
-            bundles: What has to fit on nodes.
-            nodes: What Ray says of its nodes.
-        """
+        """Asks for nodes, if that is due; does not wait."""
         now_secs = time.monotonic()
         if self._answer is not None:
             self._take_answer(now_secs)

@@ -78,21 +78,13 @@ class RayProcess:
         self._send("join", **self._join)
 
     def ask(self, demand: dict[str, Any]) -> None:
-        """Has Ray asked for nodes, and others left, until something else is said.
-
-        Args:
-            demand: A message of that kind.
-        """
+        """Sends a `demand` message, which holds until another one is sent."""
         if demand != self._demand:
             self._demand = demand
             self._send("demand", **demand)
 
     def leave(self, busy: list[str]) -> None:
-        """Ends agents that have no processes, and waits for that.
-
-        Args:
-            busy: Names of those that stay.
-        """
+        """Ends all agents but those named in `busy`, and waits for that."""
         self._left.clear()
         if self._send("leave", busy=busy):
             self._left.wait(_LEAVE_SECS)

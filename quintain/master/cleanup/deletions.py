@@ -57,14 +57,7 @@ class Deletions:
         names: Iterable[str],
         experiment_id: int,
     ) -> list[deletion.Deletion]:
-        """Returns notes for a transaction to store.
-
-        Args:
-            kind: What the directories hold.
-            root: Where they lie: a directory, or the address of a storage.
-            names: Their names there.
-            experiment_id: The experiment that they belonged to.
-        """
+        """Returns notes to store for names in `root`, a directory or the address of a storage."""
         place = str(root)
         if pathlib.Path(place).is_relative_to(self._home):
             # A home that was moved still finds what it noted.

@@ -242,12 +242,7 @@ def find_rebinding(
 
 
 def is_foreign(home: pathlib.Path, named: str | None) -> bool:
-    """Returns whether a database is another home's, which this one never takes from it.
-
-    Args:
-        home: The home directory.
-        named: The home that the database names; None if it names none.
-    """
+    """Returns whether a database is another home's, which this one never takes from it."""
     if named is None or named in read_ids(home):
         return False
     return named not in _find_writers(home / "checkpoints")

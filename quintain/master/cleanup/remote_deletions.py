@@ -26,10 +26,6 @@ def locate(noted: deletion.Deletion) -> str:
 def delete(noted: deletion.Deletion, home_id: str) -> str:
     """Deletes what was noted; returns why it is kept, or an empty text if it is gone.
 
-    Args:
-        noted: What is to be deleted.
-        home_id: This home; what names another one is kept.
-
     Raises:
         CheckpointError: If the storage does not answer, or does not allow it.
     """

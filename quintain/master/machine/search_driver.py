@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from quintain.master.machine import effects as effects_lib
-from quintain.master.machine import trial_machine, trial_settings
+from quintain.master.machine import trial_machine
 from quintain.records.config import experiment_spec, searcher_config
 from quintain.records.rows import states
 from quintain.search import base_search, search_factory
@@ -37,7 +37,7 @@ class SearchDriver:
         self.num_errors = 0
         self.first_error = ""
         self.time = 0.0
-        self._settings = trial_settings.TrialSettings.from_config(config)
+        self._config = config
         self._search = search_factory.build_searcher(config)
         self._source_checkpoint: str | None = None
         self._trial_seed: int | None = None
@@ -73,13 +73,13 @@ class SearchDriver:
     @property
     def num_left_batches(self) -> float:
         """Batches that the search is still expected to train."""
-        unit = self._settings.batches_per_unit
+        unit = self._config.searcher.batches_per_unit
         return self._search.left(self.num_done_batches / unit) * unit
 
     @property
     def progress(self) -> float:
         """Done part of the search, from 0 to 1."""
-        return self._search.progress(self.num_done_batches / self._settings.batches_per_unit)
+        return self._search.progress(self.num_done_batches / self._config.searcher.batches_per_unit)
 
     def is_open(self, request_id: str) -> bool:
         """Returns whether a trial was created and has not ended."""
@@ -155,12 +155,12 @@ class SearchDriver:
             hparams: Their hyperparameters from now on, or None if they keep their own.
             effects: Gets what this does.
         """
-        self._settings = trial_settings.TrialSettings.from_config(config)
+        self._config = config
         length: int = getattr(config.searcher, "max_length", 0)
         for request_id in request_ids:
             trial = self.trials[request_id]
             before, has_failed = trial.total_batches, trial.state is states.TrialState.ERROR
-            kept = trial.revive(self._settings, hparams or trial.hparams)
+            kept = trial.revive(self._config, hparams or trial.hparams)
             self.note_roll_back(trial, before, kept, effects)
             effects.changed[request_id] = None
             if not self._search.is_open(request_id):
@@ -281,14 +281,14 @@ class SearchDriver:
         if self._trial_seed is not None:
             operation = dataclasses.replace(operation, seed=self._trial_seed)
         trial = trial_machine.TrialMachine(
-            operation, self._settings, source_checkpoint=source, start_time=self.time
+            operation, self._config, source_checkpoint=source, start_time=self.time
         )
         self.trials[operation.request_id] = trial
         effects.created.append(operation.request_id)
         return trial
 
     def _signed(self, metric: float) -> float:
-        return metric if self._settings.smaller_is_better else -metric
+        return metric if self._config.searcher.smaller_is_better else -metric
 
 
 def _max_batches(config: experiment_spec.ExperimentSpec) -> int:

@@ -15,7 +15,8 @@ import copy
 import dataclasses
 from typing import Any, Final
 
-from quintain.master.machine import trial_settings, trial_states
+from quintain.master.machine import trial_states
+from quintain.records.config import experiment_spec
 from quintain.records.rows import states, workload
 from quintain.search import base_search, searcher
 
@@ -51,12 +52,12 @@ class TrialMachine:
     """
 
     __slots__ = (
+        "_config",
         "_cursor",
         "_exit",
         "_num_told",
         "_operations",
         "_saved",
-        "_settings",
         "_stop_reason",
         "_wants_checkpoint",
         "early_error",
@@ -82,7 +83,7 @@ class TrialMachine:
     def __init__(
         self,
         create: base_search.Create,
-        settings: trial_settings.TrialSettings,
+        config: experiment_spec.ExperimentSpec,
         *,
         source_checkpoint: str | None = None,
         start_time: float = 0.0,
@@ -105,7 +106,7 @@ class TrialMachine:
         self.validations: list[trial_states.Validation] = []
         self.start_time = start_time
         self.end_time: float | None = None
-        self._settings = settings
+        self._config = config
         self._operations: list[base_search.Operation] = []
         self._cursor = 0
         self._saved: list[trial_states.Saved] = []
@@ -169,7 +170,7 @@ class TrialMachine:
             for operation in self._operations
             if isinstance(operation, base_search.Train)
         )
-        return max(lengths, default=0) * self._settings.batches_per_unit
+        return max(lengths, default=0) * self._config.searcher.batches_per_unit
 
     @property
     def is_stop_requested(self) -> bool:
@@ -192,7 +193,7 @@ class TrialMachine:
         """Returns whether nothing of an operation is left to do, or to tell the search method."""
         operation = self._operations[index]
         if isinstance(operation, base_search.Train):
-            return self.total_batches >= operation.length * self._settings.batches_per_unit
+            return self.total_batches >= operation.length * self._config.searcher.batches_per_unit
         # It was told before the trial went back to an older state, and is done again.
         return index < self._num_told and self._is_reached(operation)
 
@@ -208,12 +209,12 @@ class TrialMachine:
                 return isinstance(operation, base_search.Close) and self.is_saved
 
     def _needs_validation(self) -> bool:
-        settings = self._settings
-        if settings.perform_initial_validation and self.validated_at is None:
+        config = self._config
+        if config.perform_initial_validation and self.validated_at is None:
             return self.total_batches == 0
         if isinstance(self._operation, base_search.Validate):
             return self.validated_at != self.total_batches
-        period = settings.min_validation_period
+        period = config.min_validation_period
         return period is not None and self.total_batches - (self.validated_at or 0) >= period
 
     def _needs_checkpoint(self) -> bool:
@@ -225,16 +226,17 @@ class TrialMachine:
             return True
         if isinstance(self._operation, base_search.Close):
             return not self.is_saved
-        period = self._settings.min_checkpoint_period
+        period = self._config.min_checkpoint_period
         return period is not None and self.total_batches - (self.checkpoint_at or 0) >= period
 
     def _count_batches(self, operation: base_search.Train) -> int:
-        settings, total = self._settings, self.total_batches
-        limits = [settings.scheduling_unit, operation.length * settings.batches_per_unit - total]
-        if settings.min_validation_period is not None:
-            limits.append((self.validated_at or 0) + settings.min_validation_period - total)
-        if settings.min_checkpoint_period is not None:
-            limits.append((self.checkpoint_at or 0) + settings.min_checkpoint_period - total)
+        config, total = self._config, self.total_batches
+        goal = operation.length * config.searcher.batches_per_unit
+        limits = [config.scheduling_unit, goal - total]
+        if config.min_validation_period is not None:
+            limits.append((self.validated_at or 0) + config.min_validation_period - total)
+        if config.min_checkpoint_period is not None:
+            limits.append((self.checkpoint_at or 0) + config.min_checkpoint_period - total)
         return min(limits)
 
     # What happens.
@@ -263,7 +265,7 @@ class TrialMachine:
         self.validations.append(trial_states.Validation(self.total_batches, metric, further))
         if self.checkpoint_at == self.total_batches:
             self._saved[-1].validated_at = self.validated_at
-        policy = self._settings.checkpoint_policy
+        policy = self._config.checkpoint_policy
         self._wants_checkpoint = policy == "all" or (policy == "best" and is_best)
 
     def record_checkpoint(self, uuid: str) -> None:
@@ -306,7 +308,7 @@ class TrialMachine:
         """
         kept = self.roll_back()
         self.reason = reason
-        if self.restarts >= self._settings.max_restarts:
+        if self.restarts >= self._config.max_restarts:
             self.end(states.TrialState.ERROR, reason, base_search.ExitReason.ERRORED, time)
         else:
             self.restarts += 1
@@ -345,17 +347,13 @@ class TrialMachine:
         self.reason = reason
         return self.roll_back()
 
-    def revive(self, settings: trial_settings.TrialSettings, hparams: dict[str, Any]) -> int | None:
+    def revive(self, config: experiment_spec.ExperimentSpec, hparams: dict[str, Any]) -> int | None:
         """Takes up an ended trial again, from its last checkpoint.
-
-        Args:
-            settings: What the experiment's config says now.
-            hparams: Its hyperparameters now.
 
         Returns:
             As `roll_back`.
         """
-        self._settings = settings
+        self._config = config
         self.hparams = hparams
         kept = self.roll_back()
         self.state = states.TrialState.ACTIVE
@@ -369,7 +367,7 @@ class TrialMachine:
         return kept
 
     def _exited_early(self, reason: base_search.ExitReason) -> searcher.ExitedEarly:
-        length = self.total_batches // self._settings.batches_per_unit
+        length = self.total_batches // self._config.searcher.batches_per_unit
         return searcher.ExitedEarly(self.request_id, reason, length)
 
     def next_event(self, time: float) -> searcher.Event | None:
@@ -389,7 +387,7 @@ class TrialMachine:
         self._num_told = self._cursor
         match operation:
             case base_search.Validate():
-                length = self.total_batches // self._settings.batches_per_unit
+                length = self.total_batches // self._config.searcher.batches_per_unit
                 _, metric, further = self.validations[-1]
                 return searcher.Validated(self.request_id, metric, length, further)
             case base_search.Checkpoint():
@@ -410,7 +408,7 @@ class TrialMachine:
     @property
     def best_metric(self) -> float | None:
         """Best value of the searched metric; not a number only if all are."""
-        smaller_is_better = self._settings.smaller_is_better
+        smaller_is_better = self._config.searcher.smaller_is_better
         return trial_states.find_best(self.validations, smaller_is_better=smaller_is_better)
 
     @property
@@ -424,7 +422,7 @@ class TrialMachine:
     def describe(self) -> dict[str, Any]:
         """Returns the whole state as plain data, for comparisons."""
         self._skip_done()
-        skipped = ("_settings", "_operations", "_saved")
+        skipped = ("_config", "_operations", "_saved")
         described = {name: getattr(self, name) for name in self.__slots__ if name not in skipped}
         described["_saved"] = [dataclasses.astuple(each) for each in self._saved]
         described["_operations"] = [searcher.describe(each) for each in self._operations]
@@ -438,13 +436,10 @@ def find_following(
 
     That is a validation; before it, only training is certain. Where the search method waits for the
     checkpoint to decide, there is nothing.
-
-    Args:
-        machine: The trial, which is to be saved next.
-        checkpoint: The workload that asks for it.
     """
     # What happens to a copy is told to nobody; it needs the newest validation only.
     shared = {
+        id(machine._config): machine._config,
         id(machine.hparams): machine.hparams,
         id(machine.validations): machine.validations[-1:],
     }

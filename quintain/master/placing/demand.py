@@ -34,11 +34,7 @@ class Demand:
     """Slots that trials hold on other machines than the master's."""
 
     def cut(self, most_slots: int) -> tuple[Wanted, ...]:
-        """Returns what may be asked for: whole trials, as many as are within a bound.
-
-        Args:
-            most_slots: Slots that may be held in all.
-        """
+        """Returns what may be asked for: whole trials, as many as are within a bound."""
         left, kept = most_slots - self.num_held, []
         for each in self.wanted:
             size = each.num_slots * each.num_processes

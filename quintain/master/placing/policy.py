@@ -112,13 +112,7 @@ def assign(
 def find_offers(
     groups: Sequence[Group], num_slots: int, limits: Mapping[Any, int] | None = None
 ) -> dict[int, int]:
-    """Returns how many slots each experiment may hold.
-
-    Args:
-        groups: The experiments.
-        num_slots: Slots of all machines.
-        limits: Slots of each pool.
-    """
+    """Returns how many slots each experiment may hold."""
     offers = {group.experiment_id: 0 for group in groups}
     left = _Left(num_slots, dict(limits or {}))
     for priority in sorted({group.priority for group in groups}):

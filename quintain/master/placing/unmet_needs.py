@@ -21,12 +21,7 @@ def find_needs(resources: experiment_sections.ResourcesConfig) -> pools.Needs:
 def find_lack(
     resources: experiment_sections.ResourcesConfig, nodes: Iterable[node_lib.Node]
 ) -> str:
-    """Returns what none of the machines has, and what they have; an empty text if one does.
-
-    Args:
-        resources: What trials need.
-        nodes: The machines that are there, or are expected.
-    """
+    """Returns what none of the machines has, and what they have; an empty text if one does."""
     nodes = [node for node in nodes if node.name or node.slots]
     pool = _build_pool(find_needs(resources), nodes)
     if pool.can_ever_hold(resources.slots_per_trial, resources.num_processes):

@@ -113,11 +113,7 @@ class NewThreads:
         self._last_import = (module, module)
 
     def describe(self, thread: str) -> str:
-        """Returns the name of a thread, and the import that started it if one did.
-
-        Args:
-            thread: Its number.
-        """
+        """Returns the name of a thread, and the import that started it if one did."""
         name = _read_thread_name(thread)
         origin, _ = self._origins.get(thread, ("", ""))
         return f"{name!r}, which the import of {origin} started" if origin else repr(name)
@@ -138,11 +134,7 @@ class NewThreads:
 
 
 def find_fork_fault(threads: NewThreads) -> str:
-    """Returns why this process can't be forked safely, or an empty text.
-
-    Args:
-        threads: What was seen of the threads while the modules were imported.
-    """
+    """Returns why this process can't be forked safely, or an empty text."""
     with contextlib.suppress(OSError):
         if _find_others():
             _end_threads_by_fork()

@@ -188,11 +188,6 @@ class LogReader:
     Attributes:
         offset: Bytes that were read.
         is_at_end: Whether the process has ended and nothing is left to be read.
-
-    Args:
-        files: The files of the process.
-        trial_id: Trial to name in the rows.
-        offset: Bytes to skip.
     """
 
     def __init__(self, files: ProcessFiles, trial_id: int, offset: int = 0) -> None:

@@ -133,12 +133,7 @@ class ProcessLauncher(launcher.Launcher):
         return self._slowness
 
     def warm_up(self, model_dir: str = "", variables: Mapping[str, str] | None = None) -> None:
-        """Starts importing TensorFlow in the background, so that the first trial need not wait.
-
-        Args:
-            model_dir: Directory with the user's code, if it is known.
-            variables: Variables of the experiment's environment.
-        """
+        """Starts importing TensorFlow in the background, so that the first trial need not wait."""
         with self._lock:
             if self._can_fork:
                 self._get_forker(model_dir, variables or {}).warm_up()

@@ -1,6 +1,5 @@
 """Starters of processes: by copying a warm one, or by a fresh interpreter."""
 
-import abc
 import contextlib
 import dataclasses
 import json
@@ -30,12 +29,7 @@ _NUM_STDERR_BYTES: Final = 4000
 
 
 class ForkUnsafeError(errors.ClusterError):
-    """A process of these modules can't be forked safely.
-
-    Args:
-        message: Why.
-        module: The module to leave out, if that is known.
-    """
+    """A process of these modules can't be forked safely."""
 
     def __init__(self, message: str, module: str = "") -> None:
         super().__init__(message)
@@ -50,23 +44,7 @@ class _EndedByImportError(ConnectionError):
         self.module = module
 
 
-class Starter(abc.ABC):
-    """Starts processes that are watched by a supervisor each."""
-
-    @abc.abstractmethod
-    def start(self, request: supervisor.StartRequest) -> trial.ProcessIdentity:
-        """Starts a process.
-
-        Raises:
-            ClusterError: If it can't be started.
-        """
-
-    @abc.abstractmethod
-    def close(self) -> None:
-        """Gives back what the starter holds. The processes go on."""
-
-
-class SpawnStarter(Starter):
+class SpawnStarter:
     """Starts a fresh interpreter for each process."""
 
     def __init__(self) -> None:
@@ -108,15 +86,11 @@ class SpawnStarter(Starter):
         self._supervisors = []
 
 
-class ForkStarter(Starter):
+class ForkStarter:
     """Copies a warm process.
 
     The warm process is started with the first request, or by `warm_up`; if it dies, it is started
     again.
-
-    Args:
-        modules: Names of the modules that it imports.
-        environment: Variables to add before the modules are imported.
     """
 
     def __init__(self, modules: Sequence[str], environment: Mapping[str, str]) -> None:

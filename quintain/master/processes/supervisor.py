@@ -259,11 +259,7 @@ def _follow(
 
 
 class LogFile:
-    """Appends lines, whole ones only; those that find no room on a full disk are kept for later.
-
-    Args:
-        path: The file.
-    """
+    """Appends lines, whole ones only; those that find no room on a full disk are kept for later."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -275,10 +271,6 @@ class LogFile:
         """Appends lines to those that were kept; beyond a limit they are lost, and counted.
 
         No two lines have the same time, so that each is recognised if it is read again.
-
-        Args:
-            source: Where they come from.
-            lines: The lines, without their ends.
         """
         self._write()
         if len(self._rest) >= _MOST_KEPT_BYTES:

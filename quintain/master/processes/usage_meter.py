@@ -62,11 +62,7 @@ class UsageMeter:
         self._last: dict[str, _Sample] = {}
 
     def measure(self, processes: Iterable[Process]) -> dict[str, dict[str, float]]:
-        """Returns what those that are due use since they were measured last, by name.
-
-        Args:
-            processes: All that there are now.
-        """
+        """Returns what those that are due use since they were measured last, by name."""
         running = {each.identity.pid: each for each in processes}
         names = {each.name for each in running.values()}
         self._last = {name: last for name, last in self._last.items() if name in names}

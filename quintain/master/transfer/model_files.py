@@ -69,9 +69,6 @@ class _Pattern(gitignore.GitIgnoreSpecPattern):
 class _Spec:
     """The patterns of an ignore file.
 
-    Args:
-        lines: The patterns.
-
     Raises:
         ValueError: If one is malformed or too large.
     """
@@ -279,11 +276,7 @@ def find_staging(home: pathlib.Path) -> pathlib.Path:
 
 @contextlib.contextmanager
 def staging(home: pathlib.Path) -> Iterator[pathlib.Path]:
-    """Gives an empty directory for what becomes that of an experiment when it is complete.
-
-    Args:
-        home: Directory of the platform.
-    """
+    """Gives an empty directory for what becomes that of an experiment when it is complete."""
     scratch = find_staging(home) / uuid.uuid4().hex
     scratch.mkdir(parents=True)
     try:

@@ -138,11 +138,6 @@ def explaining(path: pathlib.Path) -> Iterator[None]:
 def require_space(directory: pathlib.Path, num_bytes: int, kept_bytes: int) -> None:
     """Checks that files fit on the disk of a directory.
 
-    Args:
-        directory: A directory that is there.
-        num_bytes: Size of the files.
-        kept_bytes: What is to stay free.
-
     Raises:
         NoRoomError: If they do not.
     """

@@ -99,12 +99,6 @@ class Uploads:
     ) -> Received:
         """Begins an upload, or goes on with it, and says what is there of it.
 
-        Args:
-            root: The directory of the checkpoints.
-            owner: Whose it is.
-            name: The checkpoint's UUID.
-            sizes: Bytes of each file by its path.
-
         Raises:
             ConfigError: If paths or sizes are not allowed.
             CheckpointError: If there is no space for it, with all others that are on their way.

@@ -19,12 +19,6 @@ def check_own(
 
     The lock is not held meanwhile: disks may be slow.
 
-    Args:
-        shared: What the master knows.
-        entry: The experiment.
-        trial_id: The trial.
-        uuid: The checkpoint.
-
     Raises:
         MessageError: If it is another's, or no checkpoint.
     """
@@ -46,11 +40,7 @@ def check_own(
 def confirm_damage(shared: shared_state.SharedState, trial_id: int, uuid: str, damage: str) -> None:
     """Checks that a checkpoint of another trial is damaged, as a trial says which can't read it.
 
-    Args:
-        shared: What the master knows, whose lock is not held: the checkpoint is read.
-        trial_id: The trial that has to begin from it.
-        uuid: The checkpoint.
-        damage: What is wrong with it.
+    The lock is not held meanwhile, for the checkpoint is read.
 
     Raises:
         UnusableCheckpointError: If it is whole.
@@ -77,12 +67,7 @@ def go_back(
 ) -> None:
     """Marks a checkpoint, and lets the trial go on from the one before, or begin anew.
 
-    Args:
-        shared: What the master knows, whose lock is held.
-        entry: The experiment.
-        live: The process that says so.
-        uuid: The checkpoint, from which its trial goes on or begins.
-        damage: What is wrong with it.
+    The lock is held.
 
     Raises:
         UnusableCheckpointError: If it is another trial's.

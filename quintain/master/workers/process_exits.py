@@ -23,13 +23,7 @@ def describe(
     live: entries.LiveLaunch,
     ended: launcher_lib.ProcessExit,
 ) -> dict[str, object] | None:
-    """Returns the event of an exit, or None if nothing is lost by it.
-
-    Args:
-        entry: The experiment.
-        live: The process.
-        ended: How it ended.
-    """
+    """Returns the event of an exit, or None if nothing is lost by it."""
     machine = entry.machine_of(live.record.trial_id)
     is_told = live.record.state is launch.LaunchState.ENDING
     if machine.state.is_terminal or live.is_exit_known or (is_told and machine.is_saved):

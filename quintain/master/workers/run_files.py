@@ -39,10 +39,6 @@ class RunFiles:
     """Finds, and takes, the files of trials. All methods may be called from several threads.
 
     All raise `GoneError` if the launch of the trial is not wanted any more.
-
-    Args:
-        shared: What the master knows.
-        calls: Knows which runs are wanted.
     """
 
     def __init__(self, shared: shared_state.SharedState, calls: worker_calls.WorkerCalls) -> None:

@@ -22,13 +22,7 @@ _MEAN: Final = "gpu_percent"
 
 
 class UsageSampler:
-    """Notes what the processes of trials use. `sample` is called by one thread only.
-
-    Args:
-        shared: The master's state.
-        read_remote: Returns what processes of other machines use, by launch, where it is new.
-        meter: Measures processes of this machine.
-    """
+    """Notes what the processes of trials use. `sample` is called by one thread only."""
 
     def __init__(
         self,

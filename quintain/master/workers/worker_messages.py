@@ -66,11 +66,6 @@ def complete(member: launch.Member, identity: trial.ProcessIdentity) -> trial.Pr
 def check_peer(size: int, known_size: int, member: trial.Peer) -> None:
     """Checks where a process says that it is reached by the others of its trial.
 
-    Args:
-        size: How many processes it says that there are.
-        known_size: How many there are.
-        member: Where it is reached.
-
     Raises:
         MessageError: If that can't be.
     """
@@ -83,10 +78,6 @@ def check_peer(size: int, known_size: int, member: trial.Peer) -> None:
 
 def check_result(trial_id: int, result: workload.WorkloadResult) -> None:
     """Checks what a process says that a workload gave.
-
-    Args:
-        trial_id: The trial.
-        result: The result.
 
     Raises:
         MessageError: If it can't be the result of a workload of this trial.

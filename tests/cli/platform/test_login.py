@@ -22,7 +22,7 @@ def server(tmp_path_factory):
         home,
         slots=[slots.Slot(0)],
         launcher=idle_launcher.IdleLauncher(),
-        network=network_lib.Network(use_tls=True),
+        settings=daemon.ServerSettings(network=network_lib.Network(use_tls=True)),
     ) as server:
         yield server
 

@@ -2,7 +2,8 @@ import copy
 
 import pytest
 
-from quintain.master.machine import trial_machine, trial_settings
+from quintain.master.machine import trial_machine
+from quintain.records.config import experiment_spec
 from quintain.records.rows import workload
 from quintain.search import base_search
 
@@ -10,19 +11,23 @@ NAME = "trial"
 
 
 def make_machine(length, **changes):
-    settings = {
+    searching = {"name": "single", "metric": "error", "max_length": 1}
+    for name in changes.keys() & {"batches_per_unit", "smaller_is_better"}:
+        searching[name] = changes.pop(name)
+    for name in changes.keys() & {"min_checkpoint_period", "min_validation_period"}:
+        changes[name] = {"batches": changes[name]}
+    config = {
+        "entrypoint": "model_def:ToyTrial",
+        "hyperparameters": {},
         "scheduling_unit": 10,
-        "min_validation_period": None,
-        "min_checkpoint_period": 20,
+        "min_checkpoint_period": {"batches": 20},
         "checkpoint_policy": "none",
-        "perform_initial_validation": False,
         "max_restarts": 1,
-        "batches_per_unit": 1,
-        "smaller_is_better": True,
+        "searcher": searching,
     }
     machine = trial_machine.TrialMachine(
         base_search.Create(NAME, {"x": 1}, seed=3),
-        trial_settings.TrialSettings(**{**settings, **changes}),
+        experiment_spec.parse({**config, **changes}),
     )
     for operation in base_search.train_and_validate(NAME, length):
         machine.add_operation(operation)

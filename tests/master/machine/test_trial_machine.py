@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from quintain.master.machine import trial_machine, trial_settings
+from quintain.master.machine import trial_machine
+from quintain.records.config import experiment_spec
 from quintain.records.rows.states import TrialState
 from quintain.search import base_search, searcher
 
@@ -12,19 +13,22 @@ NAME = "trial"
 
 
 def make_machine(**changes):
-    settings = {
+    searching = {"name": "single", "metric": "error", "max_length": 1}
+    for name in changes.keys() & {"batches_per_unit", "smaller_is_better"}:
+        searching[name] = changes.pop(name)
+    for name in changes.keys() & {"min_checkpoint_period", "min_validation_period"}:
+        changes[name] = {"batches": changes[name]}
+    config = {
+        "entrypoint": "model_def:ToyTrial",
+        "hyperparameters": {},
         "scheduling_unit": 10,
-        "min_validation_period": None,
-        "min_checkpoint_period": None,
         "checkpoint_policy": "none",
-        "perform_initial_validation": False,
         "max_restarts": 1,
-        "batches_per_unit": 1,
-        "smaller_is_better": True,
+        "searcher": searching,
     }
     return trial_machine.TrialMachine(
         base_search.Create(NAME, {"x": 1}, seed=3),
-        trial_settings.TrialSettings(**{**settings, **changes}),
+        experiment_spec.parse({**config, **changes}),
     )
 
 
@@ -205,7 +209,7 @@ def test_a_trial_that_ended_goes_on_with_new_settings():
     machine.fail("It broke.", 1.0)
     machine.next_event(1.0)
 
-    machine.revive(make_machine(scheduling_unit=4)._settings, {"x": 2})
+    machine.revive(make_machine(scheduling_unit=4)._config, {"x": 2})
 
     assert (machine.state, machine.reason, machine.end_time) == (TrialState.ACTIVE, "", None)
     assert machine.hparams == {"x": 2}

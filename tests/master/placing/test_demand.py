@@ -2,7 +2,7 @@
 
 import pytest
 
-from quintain.master.placing import demand, nodes, pools
+from quintain.master.placing import demand, node_table, pools
 from quintain.records.config import experiment_sections
 from quintain.records.rows import slot
 
@@ -30,7 +30,7 @@ def test_what_is_held_counts_within_the_bound():
 
 
 def test_trials_that_fit_no_machine_wait_where_machines_are_added():
-    table = nodes.NodeTable([slot.Slot(0)])
+    table = node_table.NodeTable([slot.Slot(0)])
     resources = experiment_sections.ResourcesConfig(slots_per_trial=3)
 
     assert "slots_per_trial: got 3" in table.find_lack(resources, is_new=True)

@@ -361,7 +361,7 @@ def page(calls, master, home, stops, own):
         info = master_status.MasterInfo("1.2.3", str(home.path), url, 12, 34.5)
         served = app_lib.build_app(
             calls, master, info, token="the-token", launch_key=KEY, stop=stops.append,
-            sign_in=sign_in,
+            services=app_lib.Services(sign_in),
         )  # fmt: skip
         pool = urllib3.HTTPSConnectionPool(
             "127.0.0.1", port, cert_reqs="CERT_NONE", assert_fingerprint=own.fingerprint

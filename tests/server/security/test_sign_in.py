@@ -41,7 +41,8 @@ def served(calls, master, home, stops, monkeypatch):
         info = master_status.MasterInfo("1.2.3", str(home.path), url, 12, 34.5)
         sign_in = sign_in_lib.SignIn(url, sessions_lib.Sessions(port=port), hosts=[PROXY_NAME])
         app = app_lib.build_app(
-            calls, master, info, token=TOKEN, launch_key=KEY, stop=stops.append, sign_in=sign_in,
+            calls, master, info, token=TOKEN, launch_key=KEY, stop=stops.append,
+            services=app_lib.Services(sign_in),
         )  # fmt: skip
         with http_server.serve(app, listener):
             yield types.SimpleNamespace(url=url, sign_in=sign_in, app=app, port=port)

@@ -3,7 +3,7 @@
 import pytest
 
 from quintain import errors
-from quintain.master.placing import nodes, pools
+from quintain.master.placing import node_table, pools
 from quintain.records.rows import node as node_lib
 from quintain.records.rows import slot as slot_lib
 
@@ -19,7 +19,7 @@ def numbers_of(table, name):
 
 
 def test_slots_keep_their_numbers_whatever_joins_and_leaves():
-    table = nodes.NodeTable([slot_lib.Slot(0)])
+    table = node_table.NodeTable([slot_lib.Slot(0)])
     table.refresh([build_node("a"), build_node("b", 1)])
     first = {name: numbers_of(table, name) for name in ("", "a", "b")}
 
@@ -33,9 +33,9 @@ def test_slots_keep_their_numbers_whatever_joins_and_leaves():
 
 
 def test_more_own_slots_take_no_numbers_of_other_machines():
-    former = nodes.NodeTable([slot_lib.Slot(0)])
+    former = node_table.NodeTable([slot_lib.Slot(0)])
     former.refresh([build_node("a")])
-    table = nodes.NodeTable([slot_lib.Slot(0), slot_lib.Slot(1)])
+    table = node_table.NodeTable([slot_lib.Slot(0), slot_lib.Slot(1)])
 
     table.restore(former.unsaved.values())
     table.refresh([build_node("a"), build_node("b", 1)])
@@ -44,7 +44,7 @@ def test_more_own_slots_take_no_numbers_of_other_machines():
 
 
 def test_a_machine_that_left_is_seen_as_long_as_a_trial_holds_its_slots():
-    table = nodes.NodeTable([])
+    table = node_table.NodeTable([])
     table.refresh([build_node("a")])
     table.hold(7, "a", [0])
 
@@ -71,7 +71,7 @@ def test_a_machine_that_left_is_seen_as_long_as_a_trial_holds_its_slots():
 def test_processes_are_placed_on_as_few_and_as_small_machines_as_possible(
     num_slots, num_processes, expected
 ):
-    table = nodes.NodeTable([])
+    table = node_table.NodeTable([])
     table.refresh([build_node("large", 4), build_node("middle", 2), build_node("small", 1)])
 
     found = table.get_pool(pools.Needs()).find(num_slots, num_processes)

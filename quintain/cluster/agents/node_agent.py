@@ -15,7 +15,7 @@ from typing import Final
 from quintain import errors
 from quintain.cluster.agents import agent_client, agent_directory, agent_launches, agent_protocol
 from quintain.master.processes import launcher as launcher_lib
-from quintain.master.processes import usage_meter
+from quintain.master.processes import process_launcher, usage_meter
 from quintain.records import process_identity
 from quintain.records.rows import slot
 
@@ -88,7 +88,7 @@ class NodeAgent:
     def __init__(
         self,
         client: agent_client.AgentClient,
-        launcher: agent_launches.ProcessOwner,
+        launcher: process_launcher.ProcessLauncher,
         directory: agent_directory.AgentDirectory,
         settings: AgentSettings,
     ) -> None:
@@ -106,11 +106,7 @@ class NodeAgent:
         self._trouble: errors.QuintainError | None = None
 
     def drain(self, reason: str) -> None:
-        """Lets the trials save themselves, and then ends the agent.
-
-        Args:
-            reason: Why, for users.
-        """
+        """Lets the trials save themselves, and then ends the agent."""
         self._drain_reason = self._drain_reason or reason
         self._wake.set()
 

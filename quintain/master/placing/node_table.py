@@ -60,11 +60,7 @@ class NodeTable:
     # What is there.
 
     def restore(self, known: Iterable[node_lib.KnownNode]) -> None:
-        """Takes up the numbers that a former master gave.
-
-        Args:
-            known: What it kept.
-        """
+        """Takes up the numbers that a former master gave."""
         self._known = {each.name: each for each in known}
         taken = {slot.id for each in self._known.values() for slot in each.slots}
         self._restored_at = time.monotonic() if taken else -CALL_SECS
@@ -77,11 +73,7 @@ class NodeTable:
         self._place(self._judge(node_lib.Node(node_lib.OWN, own)))
 
     def refresh(self, listed: Sequence[node_lib.Node]) -> None:
-        """Lets machines join, change and leave.
-
-        Args:
-            listed: The machines that are there now, beside the master's own.
-        """
+        """Lets machines, beside the master's own, join, change and leave."""
         if listed == list(self._listed.values()):
             return
         former, self._listed = self._listed, {each.name: each for each in listed}
@@ -97,12 +89,7 @@ class NodeTable:
             self._remove(name)
 
     def set_drained(self, name: str, *, is_drained: bool) -> node_lib.KnownNode:
-        """Empties a machine that has called before, or uses it again; returns what is to be kept.
-
-        Args:
-            name: The machine.
-            is_drained: Whether it is to be empty.
-        """
+        """Empties a machine that has called before, or uses it again; returns what to keep."""
         # The numbers of the master's own slots are not kept: they are the lowest ones anyway.
         known = self._known.get(name) or node_lib.KnownNode(name)
         known = dataclasses.replace(known, is_drained=is_drained)
@@ -254,10 +241,6 @@ class NodeTable:
 
         Machines may call a while after the start of a master; nothing is said before. Nor is a new
         experiment refused where no slots are yet at all.
-
-        Args:
-            resources: What the trials need.
-            is_new: Whether their experiment is about to be created.
         """
         pool = self.get_pool(unmet_needs.find_needs(resources))
         if pool.can_ever_hold(resources.slots_per_trial, resources.num_processes):
