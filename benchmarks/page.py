@@ -170,7 +170,7 @@ def measure_master(browser: sync_api.Browser, server: Any) -> None:
     """Prints what reporting 100 points a second costs, with three pages that follow them."""
     from quintain.records.rows import metric
 
-    store = server.master._core.store
+    store = server.master._shared.store
     contexts = [browser.new_context() for _ in range(3)]
     for context in contexts:
         page = context.new_page()

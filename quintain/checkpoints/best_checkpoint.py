@@ -38,10 +38,10 @@ def find_metric(
     value: Any = logs
     for part in name.split("|"):
         if not isinstance(value, Mapping) or part not in value:
-            known = ", ".join(sorted(_leaf_names(logs))) or "none"
+            known = sorted(evaluation_log.flatten(logs))
             raise errors.ConfigError(
-                f"{field}: got {name!r}, but the evaluation of this task gives: {known}."
-                f"{errors.suggest(name, _leaf_names(logs))}"
+                f"{field}: got {name!r}, but the evaluation of this task gives: "
+                f"{', '.join(known) or 'none'}.{errors.suggest(name, known)}"
             )
         value = value[part]
     return _to_number(value, name, field)
@@ -68,14 +68,7 @@ def export_best(
     step: int,
     metric_name: str,
 ) -> dict[str, Any]:
-    """Saves a checkpoint apart if its evaluation is the best so far.
-
-    Args:
-        exporter: Saves it; None saves nothing.
-        checkpoint: The checkpoint.
-        logs: Output of its evaluation.
-        step: Step of its evaluation.
-        metric_name: Metric that decides; `a|b` is the metric `b` below `a`.
+    """Saves a checkpoint apart if its evaluation is the best so far; no exporter saves none.
 
     Returns:
         The best value, as `best_METRIC`; nothing if there is none.
@@ -83,9 +76,7 @@ def export_best(
     if exporter is None:
         return {}
     exporter.maybe_export_checkpoint(checkpoint, logs, step)
-    best: Any = exporter.best_ckpt_logs
-    for part in metric_name.split("|"):
-        best = best.get(part) if isinstance(best, dict) else None
+    best = evaluation_log.flatten(exporter.best_ckpt_logs).get(metric_name)
     return {} if best is None else {f"best_{metric_name}": best}
 
 
@@ -250,7 +241,6 @@ class BestCheckpointExporter:
         self._manager.save(checkpoint_number=step, check_interval=False)
 
     def _delete_others(self, steps: set[int]) -> None:
-        """Deletes all checkpoints but those of `steps`."""
         paths = checkpoints.list_checkpoints(self._export_dir, BEST_CHECKPOINT_NAME)
         others = [path for path in paths if int(path.rpartition("-")[2]) not in steps]
         if others and self._manager is not None:
@@ -317,13 +307,3 @@ def _to_number(value: Any, name: str, field: str) -> float:
             f"{field}: got {name!r}, which is not a single number in the evaluation of this task."
         )
     return float(tf.reshape(value, []))
-
-
-def _leaf_names(logs: Mapping[str, Any], prefix: str = "") -> list[str]:
-    names = []
-    for name, value in logs.items():
-        if isinstance(value, Mapping):
-            names += _leaf_names(value, f"{prefix}{name}|")
-        else:
-            names.append(f"{prefix}{name}")
-    return names

@@ -43,12 +43,7 @@ class Average:
 
 
 def find_newest(model_dir: str, num_checkpoints: int, *, is_exact: bool) -> list[str]:
-    """Returns the newest checkpoints of a run, oldest first.
-
-    Args:
-        model_dir: The run's directory.
-        num_checkpoints: How many.
-        is_exact: Whether it is an error if there are fewer, but more than one.
+    """Returns the newest checkpoints of a run, oldest first: two at least, or all if `is_exact`.
 
     Raises:
         CheckpointError: If there are too few.
@@ -264,13 +259,7 @@ def _read(path: str, reader: Any, key: str) -> np.ndarray:
 
 
 def _copy_run_files(run_dir: str, directory: str, *, is_own: bool) -> None:
-    """Copies what describes a run, but neither its checkpoints nor its records.
-
-    Args:
-        run_dir: The run's directory.
-        directory: Where to.
-        is_own: Whether that is the run's own directory of averages, whose copies are renewed.
-    """
+    """Copies what describes a run, but neither its checkpoints nor its records."""
     if file_paths.absolute(run_dir) == file_paths.absolute(directory):
         return
     copies = {}

@@ -19,9 +19,6 @@ class MissingStepError(errors.CheckpointError, ValueError):
 def read_global_step_from_checkpoint(ckpt_file_path: str) -> int:
     """Returns the training step of a checkpoint.
 
-    Args:
-        ckpt_file_path: Prefix of the checkpoint.
-
     Raises:
         MissingStepError: If it does not exist, or does not tell.
     """

@@ -55,7 +55,6 @@ class HookedCheckpoint(tf.train.Checkpoint):
 
     @override
     def read(self, save_path: str, options: tf.train.CheckpointOptions | None = None) -> Any:
-        """Makes the objects fit a file, and reads it."""
         self.prepare(save_path)
         return super().read(save_path, options)
 
@@ -179,10 +178,6 @@ def restore_model(
 def read_items(items: Mapping[str, Any], path: str) -> None:
     """Reads what has been compared with a checkpoint.
 
-    Args:
-        items: The objects, by their names in the checkpoint.
-        path: Prefix of the checkpoint.
-
     Raises:
         CheckpointError: If a value can't be read.
     """
@@ -198,49 +193,17 @@ def leave_out(items: Mapping[str, Any], excluded: Set[int]) -> Mapping[str, Any]
     """Returns objects without some of those below them, which are given by `id`."""
     if not excluded:
         return items
-    owners = {id(owner) for owner, _ in _gather_values(tf.train.Checkpoint(**items))}
-    made: dict[int, _Subset] = {}
-    return {name: _Subset(excluded, owners, made, item) for name, item in items.items()}
+    made = {id(owner): owner for owner, _ in _gather_values(tf.train.Checkpoint(**items))}
 
+    def copy(item: Any) -> Any:
+        if id(item) not in made:  # Objects may have each other.
+            made[id(item)] = part = tf.train.Checkpoint()
+            for name, child in tf.train.TrackableView.children(item).items():
+                if id(child) not in excluded:
+                    setattr(part, name, copy(child))
+        return made[id(item)]
 
-class _Subset(tf.__internal__.tracking.Trackable):
-    """An object without some of those below it."""
-
-    def __init__(
-        self, excluded: Set[int], owners: Set[int], made: dict[int, "_Subset"], item: Any
-    ) -> None:
-        """Stores an object.
-
-        Args:
-            excluded: What to leave out, by `id`.
-            owners: Objects that have values themselves, by `id`.
-            made: Subsets of other objects by their `id`, for objects may have each other.
-            item: The object.
-        """
-        made[id(item)] = self
-        self._excluded = excluded
-        self._owners = owners
-        self._made = made
-        self._item = item
-
-    def _trackable_children(self, save_type: str = "checkpoint", **kwargs: Any) -> dict[str, Any]:
-        del save_type, kwargs
-        below = tf.train.TrackableView.children(self._item)
-        return {
-            name: self._wrap(child)
-            for name, child in below.items()
-            if id(child) not in self._excluded
-        }
-
-    def _wrap(self, child: Any) -> Any:
-        if id(child) in self._owners:
-            return child
-        made = self._made.get(id(child))
-        return made or _Subset(self._excluded, self._owners, self._made, child)
-
-    def _lookup_dependency(self, name: str, cached_dependencies: Any = None) -> Any:
-        del cached_dependencies
-        return self._trackable_children().get(name)
+    return {name: copy(item) for name, item in items.items() if id(item) not in excluded}
 
 
 def name_variables(model: keras.Model) -> dict[int, str]:

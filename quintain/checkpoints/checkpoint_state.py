@@ -66,7 +66,6 @@ class ArrayState(NamedState):
 
     @override
     def serialize(self) -> bytes:
-        """Returns the arrays in NumPy's `npz` format."""
         buffer = io.BytesIO()
         arrays: dict[str, Any] = dict(self._read())
         np.savez(buffer, **arrays)
@@ -74,41 +73,8 @@ class ArrayState(NamedState):
 
     @override
     def deserialize(self, string_value: bytes) -> None:
-        """Hands the saved arrays to `write`."""
         with np.load(io.BytesIO(string_value), allow_pickle=False) as arrays:
             self._write(dict(arrays))
-
-
-class RandomState(ArrayState):
-    """State of every seed generator of a model, by its place among the model's layers.
-
-    Dropout and other random layers draw from `keras.random.SeedGenerator`s, whose state Keras does
-    not put into TensorFlow checkpoints.
-    """
-
-    def __init__(self, model: keras.Model) -> None:
-        """Watches the seed generators of `model`, found again at each save and restore."""
-        self._model = model
-        super().__init__(self._read_states, self._write_states)
-
-    def _read_states(self) -> dict[str, np.ndarray]:
-        return {f"{index}": part.numpy() for index, part in enumerate(self._parts())}
-
-    def _parts(self) -> list[tf.Variable]:
-        return local_parts([generator.state for generator in seed_generators(self._model)])
-
-    def _write_states(self, arrays: Mapping[str, np.ndarray]) -> None:
-        parts = self._parts()
-        if len(parts) != len(arrays):
-            logger.warning(
-                "The checkpoint holds the random state of %d layers, but the model has %d random "
-                "layers; they start from their seeds: this run is not an exact continuation.",
-                len(arrays),
-                len(parts),
-            )
-            return
-        for index, part in enumerate(parts):
-            part.assign(arrays[f"{index}"])
 
 
 def seed_generators(model: keras.Model) -> list[keras.random.SeedGenerator]:
@@ -121,14 +87,13 @@ def seed_generators(model: keras.Model) -> list[keras.random.SeedGenerator]:
 
 
 class VariablesState(ArrayState):
-    """Values of variables that have no place of their own in a checkpoint."""
+    """Values of variables that have no place of their own in a checkpoint.
+
+    Args:
+        list_variables: Returns the variables, always in the same order.
+    """
 
     def __init__(self, list_variables: Callable[[], list[Any]]) -> None:
-        """Stores how to find the variables.
-
-        Args:
-            list_variables: Returns the variables, always in the same order.
-        """
         self.list_variables = list_variables
         super().__init__(self._read_values, self._write_values)
 
@@ -137,10 +102,35 @@ class VariablesState(ArrayState):
         return {f"{index}": part.numpy() for index, part in enumerate(parts)}
 
     def _write_values(self, arrays: Mapping[str, np.ndarray]) -> None:
-        current = local_parts(self.list_variables())
-        if len(current) == len(arrays):
-            for index, variable in enumerate(current):
-                variable.assign(arrays[f"{index}"])
+        parts = local_parts(self.list_variables())
+        if len(parts) != len(arrays):
+            self.warn_of_difference(len(arrays), len(parts))
+            return
+        for index, part in enumerate(parts):
+            part.assign(arrays[f"{index}"])
+
+    def warn_of_difference(self, num_saved: int, num_present: int) -> None:
+        """Warns that a checkpoint has another number of variables; not here."""
+
+
+class RandomState(VariablesState):
+    """State of every seed generator of a model, by its place among the model's layers.
+
+    Dropout and other random layers draw from `keras.random.SeedGenerator`s, whose state Keras does
+    not put into TensorFlow checkpoints.
+    """
+
+    def __init__(self, model: keras.Model) -> None:
+        super().__init__(lambda: [generator.state for generator in seed_generators(model)])
+
+    @override
+    def warn_of_difference(self, num_saved: int, num_present: int) -> None:
+        logger.warning(
+            "The checkpoint holds the random state of %d layers, but the model has %d random "
+            "layers; they start from their seeds: this run is not an exact continuation.",
+            num_saved,
+            num_present,
+        )
 
 
 def local_parts(variables: Sequence[Any]) -> list[tf.Variable]:
@@ -162,7 +152,6 @@ class HostRandomState(NamedState):
 
     @override
     def serialize(self) -> bytes:
-        """Returns the states as JSON."""
         name, keys, *rest = np.random.get_state()
         state = {
             "python": random.getstate(),
@@ -175,7 +164,6 @@ class HostRandomState(NamedState):
 
     @override
     def deserialize(self, string_value: bytes) -> None:
-        """Sets the saved states."""
         state = json.loads(string_value)
         random.setstate(_to_random_state(state["python"]))
         name, keys, *rest = state["numpy"]
@@ -262,7 +250,6 @@ class DataPosition(tf.train.experimental.PythonState):
 
     @override
     def deserialize(self, string_value: bytes) -> None:
-        """Moves the iterator to the saved place."""
         first_line, _, state = string_value.partition(b"\n")
         header = json.loads(first_line)
         if self._starts_anew(header):

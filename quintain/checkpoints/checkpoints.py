@@ -182,7 +182,6 @@ class CheckpointManager:
         return step == self._last_step and path in self.checkpoints
 
     def _find_newest(self) -> str | None:
-        """Returns the newest checkpoint that is whole, or None if there is none at all."""
         candidates = self.checkpoints
         self._warn_of_missing(candidates)
         for path in reversed(candidates):

@@ -27,13 +27,6 @@ class ClusterCheckpointManager(checkpoints.CheckpointManager):
     """
 
     def __init__(self, strategy: tf.distribute.Strategy, *args: Any, **kwargs: Any) -> None:
-        """Stores what to save and where.
-
-        Args:
-            strategy: Strategy of the cluster.
-            *args: Arguments of `CheckpointManager`.
-            **kwargs: Keyword arguments of `CheckpointManager`.
-        """
         super().__init__(*args, **kwargs)
         self._strategy = strategy
 
@@ -111,7 +104,6 @@ class PerWorkerState(checkpoint_state.NamedState):
 
     @override
     def list_names(self) -> list[str]:
-        """Returns the names of what this worker's state holds."""
         if isinstance(self.state, checkpoint_state.NamedState):
             return self.state.list_names()
         return []
@@ -126,7 +118,6 @@ class PerWorkerState(checkpoint_state.NamedState):
 
     @override
     def deserialize(self, string_value: bytes) -> None:
-        """Restores this worker's own state."""
         parts = _split(string_value)
         if len(parts) == cluster.num_workers(self._strategy):
             self.state.deserialize(parts[cluster.worker_index(self._strategy)])

@@ -73,7 +73,6 @@ class EvaluationLog:
     def _add(
         self, step: int, metrics: Mapping[str, Any], drop_later: bool
     ) -> dict[int, dict[str, Any]]:
-        """Returns what is to be on record with a new evaluation, by rising step."""
         kept = {
             other: values
             for other, values in self._read().items()

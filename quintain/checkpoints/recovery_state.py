@@ -51,7 +51,6 @@ class RecoveryState(tf.train.experimental.PythonState):
     """
 
     def __init__(self) -> None:
-        """Starts without recoveries."""
         self._trials: list[Attempt] = []
         self._done: set[int] = set()
         self._learning_rate_factor = 1.0
@@ -98,7 +97,6 @@ class RecoveryState(tf.train.experimental.PythonState):
 
     @override
     def serialize(self) -> bytes:
-        """Returns the state as JSON."""
         state = {
             "learning_rate_factor": self._learning_rate_factor,
             "skipped": sorted(self._done),
@@ -108,7 +106,6 @@ class RecoveryState(tf.train.experimental.PythonState):
 
     @override
     def deserialize(self, string_value: bytes) -> None:
-        """Takes the state that `serialize` returned."""
         state: dict[str, Any] = json.loads(string_value)
         self._learning_rate_factor = float(state["learning_rate_factor"])
         self._done = set(state["skipped"])

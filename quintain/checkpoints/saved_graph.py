@@ -80,9 +80,6 @@ class SavedGraph:
 
         Optimizers come last: their lists hold the variables that are trained, by number only.
 
-        Args:
-            items: The objects right below the checkpoint's own.
-
         Returns:
             Objects by what the checkpoint holds of them.
         """
@@ -142,10 +139,6 @@ class SavedGraph:
 
 def open_reader(path: str, field: str = "") -> Any:
     """Opens a checkpoint.
-
-    Args:
-        path: Prefix of its files.
-        field: The config field that gives the path, for messages.
 
     Raises:
         CheckpointError: If there is none at the path, with the nearest ones, or it is damaged.

@@ -50,7 +50,6 @@ def state_restored(root: Any) -> Iterator[None]:
 
 
 def _list_variables(root: Any) -> list[Any]:
-    """Returns the variables of a snapshot, each of them once."""
     variables: dict[int, Any] = {}
     seen: dict[int, Any] = {}
     pending = [root]

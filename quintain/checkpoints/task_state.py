@@ -77,7 +77,6 @@ class TaskRandomState(checkpoint_state.ArrayState):
 
     @override
     def list_names(self) -> list[str]:
-        """Returns the places of the random states."""
         return list(find(self._tasks, self._list_known())[1])
 
     def _parts(self) -> dict[str, Any]:
@@ -122,12 +121,7 @@ def checkpoint_items(
 
 
 def find(tasks: Mapping[str, Any], known: Iterable[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Returns the variables and the random states that tasks hold, by their places.
-
-    Args:
-        tasks: The tasks by their names; an empty name is left out of the places.
-        known: Variables to leave out.
-    """
+    """Returns the variables and the random states that tasks hold, by their places."""
     search = _Search({id(part) for variable in known for part in _identities(variable)})
     for name, task in tasks.items():
         search.visit(task, name)
@@ -135,11 +129,7 @@ def find(tasks: Mapping[str, Any], known: Iterable[Any]) -> tuple[dict[str, Any]
 
 
 def has_unbuilt_optimizers(holders: Iterable[Any]) -> bool:
-    """Returns whether objects hold optimizers that get their variables in the first step.
-
-    Args:
-        holders: The objects, such as tasks and models.
-    """
+    """Returns whether objects hold optimizers that get their variables in the first step."""
     search = _Search(set())
     for holder in holders:
         search.visit(holder, "")

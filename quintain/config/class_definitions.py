@@ -163,9 +163,8 @@ def _resolve(cls: type, annotation: Any, name: str) -> Any:
         return typing.get_type_hints(holder, module, known, include_extras=True)[name]
     except NameError as error:
         raise errors.ConfigError(
-            f"{cls.__qualname__}.{name}: the annotation {errors.show(annotation)} can't "
-            f"be resolved: {error}. "
-            "Define or import what it names before the class."
+            f"{cls.__qualname__}.{name}: the annotation {errors.show(annotation)} can't be "
+            f"resolved: {error}. Define or import what it names before the class."
         ) from error
 
 

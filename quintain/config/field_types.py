@@ -27,9 +27,7 @@ _INVALID: Final = object()
 _OWN_PACKAGE: Final = __name__.rpartition(".")[0]
 
 
-def convert(  # noqa: C901 - one branch for each kind of annotation
-    annotation: Any, value: Any, path: str, problems: list[errors.Problem]
-) -> Any:
+def convert(annotation: Any, value: Any, path: str, problems: list[errors.Problem]) -> Any:
     """Returns `value` as `annotation` asks for it, or adds what is wrong to `problems`."""
     if annotation in _EXACT and type(value) is annotation:
         fault = plain_data.find_scalar_fault(value)
@@ -47,6 +45,11 @@ def convert(  # noqa: C901 - one branch for each kind of annotation
         return _convert_union(annotation, value, path, problems)
     if annotation is Any:
         return _convert_any(value, path, problems)
+    return _convert_parts(annotation, value, path, problems)
+
+
+def _convert_parts(annotation: Any, value: Any, path: str, problems: list[errors.Problem]) -> Any:
+    origin = typing.get_origin(annotation)
     if origin in _SEQUENCES and isinstance(value, list | tuple):
         return _convert_sequence(annotation, value, path, problems)
     if origin in _MAPPINGS and isinstance(value, Mapping):

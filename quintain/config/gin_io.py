@@ -45,7 +45,6 @@ class _Configurable:
     """The function as gin calls it; None once another of its name has taken its place."""
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
-        """Calls the function, through gin once there are bindings."""
         if self.registered is not None and is_bound():
             return self.registered(*args, **kwargs)
         return self.function(*args, **kwargs)
@@ -226,11 +225,7 @@ def _decorate(target: T, *, name: str | None, module: str | None) -> T:
 
 
 def _check_parameters() -> None:
-    """Checks the names of parameters that gin lets pass, where a function takes any keywords.
-
-    Raises:
-        ConfigError: If there is no such parameter.
-    """
+    """Checks the names of parameters that gin lets pass, where a function takes any keywords."""
     by_selector = {f"{entry.module}.{entry.name}": entry for entry in _CONFIGURABLES.values()}
     for (_, selector), bindings in gin.config._CONFIG.items():
         entry = by_selector.get(selector)
@@ -241,8 +236,7 @@ def _check_parameters() -> None:
             if name not in names and name not in _PASSED_ON:
                 raise errors.ConfigError(
                     f"gin: {errors.show(entry.name)} doesn't have a parameter named "
-                    f"{errors.show(name)}."
-                    f"{errors.suggest(name, names)}"
+                    f"{errors.show(name)}.{errors.suggest(name, names)}"
                 )
 
 

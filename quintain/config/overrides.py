@@ -146,27 +146,21 @@ def _split(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _parse_pair(text: str, start: int, pair: str) -> tuple[int, str, Any]:
-    """Returns the position of a pair's path, the path, and the value."""
     name, sign, value = pair.partition("=")
     position = start + len(name) - len(name.lstrip())
     if not sign:
         raise _error(text, position, f"expected `path=value`, got {errors.show(pair.strip())}")
     path = name.strip()
     if not _NAME.fullmatch(path):
-        raise _error(
-            text, position, f"{errors.show(path)} is no path such as `trainer.train_steps`"
-        )
+        problem = f"{errors.show(path)} is no path such as `trainer.train_steps`"
+        raise _error(text, position, problem)
     parts = _PART.findall(path)
     if len(parts) > yaml_limits.MAX_DEPTH:
-        raise _error(
-            text,
-            position,
-            (f"the path has {len(parts)} parts, expected at most {yaml_limits.MAX_DEPTH}"),
-        )
+        problem = f"the path has {len(parts)} parts, expected at most {yaml_limits.MAX_DEPTH}"
+        raise _error(text, position, problem)
     if max(map(len, parts)) > yaml_limits.MAX_NAME_LENGTH:
-        raise _error(
-            text, position, f"a name has more than {yaml_limits.MAX_NAME_LENGTH} characters"
-        )
+        problem = f"a name has more than {yaml_limits.MAX_NAME_LENGTH} characters"
+        raise _error(text, position, problem)
     return position, name.strip(), _parse_value(text, start + len(name) + 1, value)
 
 

@@ -41,9 +41,8 @@ def find_faults(
         depth: Lists and mappings around it.
     """
     if depth > yaml_limits.MAX_DEPTH:
-        yield errors.Problem(
-            path, (f"more than {yaml_limits.MAX_DEPTH} values are inside of one another.")
-        )
+        message = f"more than {yaml_limits.MAX_DEPTH} values are inside of one another."
+        yield errors.Problem(path, message)
     elif isinstance(value, list | tuple):
         for index, part in enumerate(value):
             yield from find_faults(part, f"{path}[{index}]", is_json=is_json, depth=depth + 1)

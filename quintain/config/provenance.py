@@ -133,10 +133,6 @@ def _is_same(left: Any, right: Any) -> bool:
         )
     if isinstance(left, bool) != isinstance(right, bool):
         return False
-    is_nan = (
-        isinstance(left, float)
-        and isinstance(right, float)
-        and math.isnan(left)
-        and math.isnan(right)
-    )
+    is_number = isinstance(left, float) and isinstance(right, float)
+    is_nan = is_number and math.isnan(left) and math.isnan(right)
     return is_nan or bool(left == right)

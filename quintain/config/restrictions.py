@@ -79,8 +79,7 @@ def _check(condition: str, restriction: str, values: Mapping[str, Any]) -> str |
     if match is None:
         raise errors.ConfigError(
             f"restriction {errors.show(restriction)}: expected two sides and one of "
-            f"{', '.join(_OPERATORS)} "
-            "between them, such as 'a.low < a.high'."
+            f"{', '.join(_OPERATORS)} between them, such as 'a.low < a.high'."
         )
     try:
         left = _evaluate(match["left"], restriction, values)
@@ -109,9 +108,8 @@ def _evaluate(side: str, restriction: str, values: Mapping[str, Any]) -> Any:
         return yaml_io.load_scalar(side)
     if not _PATH.fullmatch(side):
         raise errors.ConfigError(
-            f"restriction {errors.show(restriction)}: {errors.show(side)} is no number, "
-            f"None, True, False, text in "
-            "quotes or path such as 'a.low'."
+            f"restriction {errors.show(restriction)}: {errors.show(side)} is no number, None, "
+            "True, False, text in quotes or path such as 'a.low'."
         )
     value: Any = values
     for part in side.split("."):

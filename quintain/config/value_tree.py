@@ -159,5 +159,5 @@ def unwrap_number(value: Any) -> Any:
 
 
 def refuse_to_hash(tree: ValueTree) -> int:
-    """Raises what `hash` of something mutable does; a class that has it is no default refused."""
+    """Raises what `hash` of a list does; dataclasses still take such instances as defaults."""
     raise TypeError(f"unhashable type: {errors.show(type(tree).__name__)}")

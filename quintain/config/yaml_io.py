@@ -102,9 +102,8 @@ def _represent_sequence(dumper: Any, value: Any) -> Any:
 def _refuse(dumper: Any, value: Any) -> NoReturn:
     del dumper
     raise errors.ConfigError(
-        f"got {errors.show(value)} of type {type(value).__name__}, expected plain data "
-        f"to write as YAML: a "
-        "string, number, boolean, None, list or mapping."
+        f"got {errors.show(value)} of type {type(value).__name__}, expected plain data to write "
+        "as YAML: a string, number, boolean, None, list or mapping."
     )
 
 

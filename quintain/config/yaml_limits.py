@@ -28,7 +28,7 @@ MAX_NAME_LENGTH: Final = 200
 
 _TOO_DEEP: Final = f"more than {MAX_DEPTH} lists and mappings are inside of one another"
 _READERS_LIMIT: Final = "maximum nesting depth"
-"""What newer readers say at once of more levels than they take, which are far more than ours."""
+"""Message of newer readers for more levels than they take, which are far more than ours."""
 
 
 @dataclasses.dataclass

@@ -126,9 +126,6 @@ class Task(task_serving.ServingTask, metaclass=abc.ABCMeta):
         model offers this mapping of names to trackable parts) and may hold more. Variables that
         `task.init_exclude` matches stay new.
 
-        Args:
-            model: The model built by `build_model`.
-
         Raises:
             CheckpointError: If there is no checkpoint at the path, or it does not fit the model.
             ConfigError: If a pattern of `task.init_exclude` matches nothing.
@@ -154,10 +151,6 @@ class Task(task_serving.ServingTask, metaclass=abc.ABCMeta):
 
         The default copies all weights, for models of the same shape. Override it for models that
         grow.
-
-        Args:
-            old_model: The trained model of the former stage.
-            new_model: The model of the new stage, which this task has built.
 
         Raises:
             ConfigError: If the models have different shapes.
@@ -245,9 +238,6 @@ class Task(task_serving.ServingTask, metaclass=abc.ABCMeta):
 
         Differential privacy counts with it. The default is `global_batch_size`; a task whose
         batches are not measured in examples overrides it.
-
-        Args:
-            params: `train_data`.
         """
         return params.global_batch_size
 
@@ -255,9 +245,6 @@ class Task(task_serving.ServingTask, metaclass=abc.ABCMeta):
         """Returns what the model is given of a batch, and what the loss is given as labels.
 
         The default takes `(features, labels)` apart; anything else is both.
-
-        Args:
-            inputs: One replica's batch.
         """
         if isinstance(inputs, tuple) and len(inputs) == 2:
             return inputs
@@ -270,12 +257,6 @@ class Task(task_serving.ServingTask, metaclass=abc.ABCMeta):
 
         Training and evaluation take it from here. It is what `build_losses` gives, and for a model
         that was compiled with a loss, that one added.
-
-        Args:
-            labels: Labels, or None.
-            outputs: What the model returned.
-            model: The model.
-            aux_losses: Losses that the model itself added.
 
         Returns:
             Scalar float tensor.
@@ -302,15 +283,7 @@ class Task(task_serving.ServingTask, metaclass=abc.ABCMeta):
     def update_metrics(
         self, metrics: Any | None, labels: Any, outputs: Any, model: keras.Model, **kwargs: Any
     ) -> None:
-        """Updates the task's metrics, and those that the model was compiled with.
-
-        Args:
-            metrics: What `build_metrics` returned; None or empty for none.
-            labels: Labels.
-            outputs: What the model returned.
-            model: The model.
-            **kwargs: Passed to `process_metrics`.
-        """
+        """Updates the task's metrics, and those that the model was compiled with."""
         if metrics:
             self.process_metrics(metrics, labels, outputs, **kwargs)
         compiled = model_metrics.compiled_metrics(model)

@@ -142,7 +142,6 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
     @property
     @override
     def model(self) -> keras.Model:
-        """The model."""
         return self._model
 
     @property
@@ -259,11 +258,7 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
         self._state.begin_loop()
 
     def next_train_inputs(self, iterator: Any) -> Any:
-        """Fetches the next inputs for training. Override it to control what the model is sent.
-
-        Args:
-            iterator: Iterator of the training data.
-        """
+        """Fetches the next inputs for training. Override it to control what the model is sent."""
         return next(iterator)
 
     def train_step(self, iterator: Any) -> None:
@@ -301,7 +296,6 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
         return self._state.timing.measure_next(lambda: self.next_train_inputs(iterator))
 
     def _train_on(self, inputs: Any) -> None:
-        """Runs the task's `train_step` on every replica."""
         runtime = self._config.runtime
         task_train_step = self._task.train_step
         privacy = self._privacy
@@ -340,7 +334,6 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
         return {} if self._privacy is None else self._privacy.read_logs(self._state.step)
 
     def _list_loop_metrics(self) -> list[keras.metrics.Metric]:
-        """Returns the metrics that a training loop adds up."""
         compiled = model_metrics.compiled_parts(self._model)
         return [*self._train_metrics, *compiled, self._train_loss]
 
@@ -364,9 +357,6 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
     def next_eval_inputs(self, iterator: Any) -> tuple[Any, dict[str, Any] | None]:
         """Fetches the next inputs for the model during evaluation.
 
-        Args:
-            iterator: Iterator of the evaluation data.
-
         Returns:
             The inputs of the model, and logs that join its own before `aggregate_logs`, or None.
         """
@@ -385,10 +375,6 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
     def eval_reduce(self, state: Any = None, step_outputs: Any = None) -> Any:
         """Folds the outputs of one evaluation step into a state, by the task's `aggregate_logs`.
 
-        Args:
-            state: A state being maintained throughout the evaluation.
-            step_outputs: Outputs from the current evaluation step.
-
         Returns:
             The state for the next step; the last one goes to `eval_end`.
         """
@@ -396,9 +382,6 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
 
     def eval_end(self, aggregated_logs: Any = None) -> dict[str, Any]:
         """Processes evaluation results.
-
-        Args:
-            aggregated_logs: The last state of `eval_reduce`.
 
         Returns:
             The metrics, `validation_loss` if there was one, what the task's
@@ -492,7 +475,6 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
         )
 
     def _count_used(self) -> dict[str, int]:
-        """Returns the batches that were trained on since the start of the run."""
         return {loop_record.SINGLE: self._state.step * self.elements_per_step}
 
     def _restart_train_data(self) -> Any:
@@ -509,7 +491,6 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
 def _build_ledger(
     config: ExperimentConfig, task: base_task.Task
 ) -> "privacy_ledger.PrivacyLedger | None":
-    """Builds the ledger, if training is differentially private."""
     if cfg.find_privacy(config) is None:
         return None
     from quintain.core.privacy import privacy_ledger  # noqa: PLC0415 - few trainings have one
@@ -520,7 +501,6 @@ def _build_ledger(
 def _build_async(
     strategy: tf.distribute.Strategy, global_step: tf.Variable
 ) -> "async_loops.AsyncTraining | None":
-    """Builds the coordinator's side, if training is asynchronous."""
     if not distribution.is_asynchronous(strategy):
         return None
     from quintain.distribute import async_loops  # noqa: PLC0415 - few trainings are

@@ -180,9 +180,6 @@ def export(
 def get_timestamped_export_dir(export_dir_base: str) -> str:
     """Returns the path of a subdirectory that does not exist yet, named by the time in seconds.
 
-    Args:
-        export_dir_base: Directory of exports.
-
     Raises:
         RuntimeError: If all names that were tried, one each second, are taken.
     """

@@ -91,11 +91,6 @@ class ModelExport(export_base.ExportModule):
 def derive(task: Any, model: keras.Model, batch: Any) -> ModelExport:
     """Returns the export of a model that takes what a task's inputs give.
 
-    Args:
-        task: The task.
-        model: Its model.
-        batch: `element_spec` of the task's data.
-
     Raises:
         ConfigError: If the model can't be called with it, or what it takes or gives is no tensor.
     """
@@ -123,14 +118,10 @@ def derive(task: Any, model: keras.Model, batch: Any) -> ModelExport:
 
 
 def derive_from_data(task: Any, model: keras.Model) -> ModelExport:
-    """Returns the export of a model that takes what a task's evaluation data give.
+    """Returns the export of a model that takes what a task's evaluation, or training, data give.
 
     Where these can't be built, as on another machine than that of the training, a functional model
     takes what it says itself.
-
-    Args:
-        task: The task; without evaluation data its training data count.
-        model: Its model.
 
     Raises:
         ConfigError: As for `derive`, or if the data can't be built.

@@ -40,10 +40,6 @@ class ServingTask(tf.Module):
         The default is the config of the training. Override it where files that the run keeps, such
         as a vocabulary, take the place of those that it was trained with.
 
-        Args:
-            params: The task's config, as the run was trained.
-            model_dir: Directory of the run.
-
         Raises:
             CheckpointError: If a file is missing without which the weights mean nothing.
         """
@@ -59,9 +55,6 @@ class ServingTask(tf.Module):
 
         Override it to serve something else, such as raw text, with an `export_base.ExportModule`.
         Keyword arguments that an overriding method takes are options of `quintain export`.
-
-        Args:
-            model: The model, with its trained weights.
 
         Raises:
             ConfigError: If no signature can be found.

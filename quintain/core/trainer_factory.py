@@ -25,16 +25,7 @@ def create_trainer(
     checkpoint_exporter: "best_checkpoint.CheckpointExporter | None" = None,
     trainer_cls: Callable[..., base_trainer.Trainer] = base_trainer.Trainer,
 ) -> base_trainer.Trainer:
-    """Creates model, optimizer and trainer, in the scope of the strategy.
-
-    Args:
-        params: The experiment.
-        task: The task.
-        train: Whether the trainer will train.
-        evaluate: Whether it will evaluate.
-        checkpoint_exporter: Exporter of checkpoints by their evaluation.
-        trainer_cls: Class or function that builds the trainer.
-    """
+    """Creates model, optimizer and trainer, in the scope of the strategy."""
     model = task.build_model()
     task_checks.check_model(task, model)
     return trainer_cls(

@@ -76,9 +76,6 @@ def name_module(module: str) -> str:
 def refuse_training(name: str) -> None:
     """Refuses to train while a command imports the module that wants to.
 
-    Args:
-        name: The function that was called.
-
     Raises:
         ConfigError: If a command is importing a module.
     """

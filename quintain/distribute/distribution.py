@@ -62,10 +62,6 @@ def is_asynchronous(strategy: tf.distribute.Strategy) -> bool:
 def check_is_synchronous(strategy: tf.distribute.Strategy, what: str) -> None:
     """Refuses a strategy under which workers do not wait for each other.
 
-    Args:
-        strategy: The strategy.
-        what: What can't be done under it.
-
     Raises:
         ConfigError: If the strategy is asynchronous.
     """

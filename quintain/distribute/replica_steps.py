@@ -57,10 +57,6 @@ def compile_train_step(
 def check_kernels(runtime: cfg.RuntimeConfig, obstacle: str | None = None) -> None:
     """Loads the kernels that `runtime.kernels` asks for. Call it in the strategy's scope.
 
-    Args:
-        runtime: The machine.
-        obstacle: What else keeps the steps from using native ones.
-
     Raises:
         ConfigError: If it asks for native ones where there can't be any.
     """
@@ -108,12 +104,6 @@ def run(
     inputs: Any,
 ) -> Any:
     """Runs a function on every replica.
-
-    Args:
-        strategy: The strategy.
-        runtime: How TPUs compile and split it.
-        step_fn: Takes one replica's share of `inputs`.
-        inputs: What the iterator of a distributed dataset gave.
 
     Returns:
         The outputs of all replicas, as `strategy.run` returns them.

@@ -63,12 +63,7 @@ def environment_variables(runtime: cfg.RuntimeConfig) -> dict[str, str]:
 
 
 def with_private_threads(dataset: Any, num_threads: int | None) -> Any:
-    """Returns a dataset that runs in a thread pool of its own; as it is if `num_threads` is None.
-
-    Args:
-        dataset: A `tf.data.Dataset`; anything else is returned as it is.
-        num_threads: Threads of the pool.
-    """
+    """Returns a dataset with a thread pool of its own; as it is if `num_threads` is None."""
     if num_threads is None or not isinstance(dataset, tf.data.Dataset):
         return dataset
     options = tf.data.Options()
@@ -94,7 +89,6 @@ def _keep_freed_memory() -> None:
 
 
 def _split_cpu(count: int) -> None:
-    """Makes `count` logical devices of the CPU."""
     if count == 1:
         return
     cpu = tf.config.list_physical_devices("CPU")[0]

@@ -11,11 +11,6 @@ _FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r")
 def write(file: TextIO, heading: Iterable[str], rows: Iterable[Iterable[Any]]) -> int:
     r"""Writes a table, and returns how many rows it has.
 
-    Args:
-        file: Where to write to.
-        heading: Names of the columns.
-        rows: Their values; None where there is none.
-
     Example:
         >>> import io
         >>> file = io.StringIO()

@@ -142,10 +142,6 @@ def move_directory(source: file_paths.Path, target: file_paths.Path) -> None:
 def check_writable(path: file_paths.Path, name: str) -> None:
     """Checks that TensorFlow can write below a path; nothing is tried out.
 
-    Args:
-        path: Where checkpoints, summaries or models are to go.
-        name: What the path is called in a config or on the command line.
-
     Raises:
         ConfigError: If it can't.
     """

@@ -36,9 +36,6 @@ def read(prefix: str | os.PathLike[str]) -> Any:
 def checkpoint(prefix: str | os.PathLike[str]) -> str:
     """Returns a path by which TensorFlow reads just this checkpoint.
 
-    Args:
-        prefix: Prefix of its files.
-
     Raises:
         CheckpointError: If its own name, or a path that can't be linked to, has such characters; or
             if its files can't be copied to where TensorFlow can read them.

@@ -165,9 +165,6 @@ def alone(directory: str) -> Iterator[None]:
     A training and an evaluation may record into the same files. Where the file system offers no
     locks nobody waits.
 
-    Args:
-        directory: The directory; made where it is missing.
-
     Raises:
         OutputError: If it can't be made.
     """

@@ -31,10 +31,6 @@ _logger = logging.getLogger(__name__)
 def check_address(address: str | None, *, timeout_secs: float = CONNECT_TIMEOUT_SECS) -> None:
     """Checks that a dispatcher can be reached, so that training does not wait for it in vain.
 
-    Args:
-        address: `grpc://host:port`.
-        timeout_secs: Seconds to wait for an answer.
-
     Raises:
         ConfigError: If the address is missing or not of this form.
         DataError: If nothing answers there.
@@ -63,10 +59,6 @@ def get_job_name(params: cfg.DataConfig, num_pipelines: int = 1) -> str:
     The batch size is part of it, because a job gives batches of one size only. A number drawn for
     the process keeps a restarted run from the rest of its former job; it is left out where several
     workers, or several trainers, need the same name.
-
-    Args:
-        params: The data.
-        num_pipelines: Workers of this run that share the data.
     """
     is_shared = params.enable_shared_tf_data_service_between_parallel_trainers
     parts = [params.tf_data_service_job_name or _DEFAULT_JOB_NAME]
@@ -88,11 +80,6 @@ def distribute(
 
     In training every worker of the service goes through all of the data in an order of its own. In
     evaluation the workers share the data out, and every example comes once.
-
-    Args:
-        dataset: The part of the pipeline that the service runs.
-        params: Address, job, and whether parallel trainers share its work.
-        input_context: Which worker of the run this is.
 
     Raises:
         ConfigError: If settings do not fit together.

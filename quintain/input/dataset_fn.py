@@ -23,9 +23,6 @@ def pick_dataset_fn(file_type: str) -> Callable[..., tf.data.Dataset]:
     An `InputReader` given `tf.data.TFRecordDataset` itself reads files whose name ends in `.gz` as
     compressed; `tfrecord_compressed` is for files with other names.
 
-    Args:
-        file_type: `tfrecord`, or `tfrecord_compressed` for gzip.
-
     Raises:
         ConfigError: If the type is another.
     """

@@ -191,12 +191,6 @@ def check_readable(
     Only files of records and of lines are looked into. Training data without any record is an
     error, because training would wait for it for ever.
 
-    Args:
-        files: Files of one source.
-        dataset_fn: What reads them.
-        is_training: Whether they must hold a record.
-        name: Name of the config field, for error messages.
-
     Raises:
         DataError: If the first record can't be read, or training would find none.
     """

@@ -160,12 +160,7 @@ class InputReader:
         self._origins = {source.name: self._find(source) for source in self._sources}
 
     def get_files(self, input_path: str | Sequence[str], name: str = "input_path") -> list[str]:
-        """Returns the files of one source. Subclasses may find them in another way.
-
-        Args:
-            input_path: Paths and patterns.
-            name: The config field they come from, for error messages.
-        """
+        """Returns the files of one source. Subclasses may find them in another way."""
         return input_files.match_files(input_path, name=name)
 
     @property
@@ -327,7 +322,6 @@ class InputReader:
     def _read_source(
         self, source: input_sources.Source, input_context: tf.distribute.InputContext | None
     ) -> tf.data.Dataset:
-        """Returns this worker's part of a source's records."""
         params = self._params
         share: dict[str, Any] = {"seed": self._seed(input_context)}
         if input_context is not None and params.sharding and not params.enable_tf_data_service:
@@ -352,7 +346,6 @@ class InputReader:
     def _parse(
         self, dataset: tf.data.Dataset, input_context: tf.distribute.InputContext | None
     ) -> tf.data.Dataset:
-        """Samples, parses, filters and caches examples."""
         if self._sample_fn is not None:
             dataset = self._sample_fn(dataset)
         dataset = self._map(dataset, self._parser_fn, "parse")

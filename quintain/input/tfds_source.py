@@ -18,10 +18,6 @@ _INSTALL = 'Install it with `pip install "quintain[tfds]"`.'
 def build_builder(source: input_sources.Source, params: cfg.DataConfig) -> Any:
     """Returns the `tfds.core.DatasetBuilder` of a source, with its data in place.
 
-    Args:
-        source: The entry to read, as `name`, `name/config` or `name/config:version`.
-        params: Where prepared data is, and whether missing data may be downloaded.
-
     Raises:
         ConfigError: If `tensorflow-datasets` is not installed, or the name or the split is wrong.
         DataError: If the data is not prepared, and may not be or can't be downloaded.

@@ -11,8 +11,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
-from quintain.master import core as core_lib
-from quintain.master import entries
+from quintain.master import entries, shared_state
 from quintain.records.rows import checkpoint, deletion
 from quintain.store import session as session_lib
 
@@ -58,15 +57,17 @@ def choose_deleted(
     return [each for each in ordered if each.uuid not in kept]
 
 
-def collect_ended(core: core_lib.Core, entry: entries.Entry) -> list[checkpoint.Checkpoint]:
+def collect_ended(
+    shared: shared_state.SharedState, entry: entries.Entry
+) -> list[checkpoint.Checkpoint]:
     """Deletes the checkpoints of an ended experiment that nobody asked to keep; returns them.
 
     Args:
-        core: The master's state; its lock is held.
+        shared: The master's state; its lock is held.
         entry: The experiment.
     """
     storage = entry.config.checkpoint_storage
-    with core.store.reading() as session:
+    with shared.store.reading() as session:
         there = session.list_checkpoints(experiment_id=entry.id, states=[_COMPLETED])
     chosen = choose_deleted(
         there,
@@ -74,38 +75,38 @@ def collect_ended(core: core_lib.Core, entry: entries.Entry) -> list[checkpoint.
         save_trial_best=storage.save_trial_best,
         save_trial_latest=storage.save_trial_latest,
         smaller_is_better=entry.config.searcher.smaller_is_better,
-        protected=core.find_protected(),
+        protected=shared.find_protected(),
     )
-    let_go(core, {entry.id: chosen})
+    let_go(shared, {entry.id: chosen})
     return chosen
 
 
-def collect_running(core: core_lib.Core) -> None:
+def collect_running(shared: shared_state.SharedState) -> None:
     """Deletes older checkpoints of trials that were saved since this was called last.
 
     Args:
-        core: The master's state; its lock is held.
+        shared: The master's state; its lock is held.
     """
-    if not core.grown:
+    if not shared.grown:
         return
     # It looks at all trials there are; most that save themselves have nothing older to let go.
-    find_protected = functools.cache(core.find_protected)
+    find_protected = functools.cache(shared.find_protected)
     chosen: dict[int, list[checkpoint.Checkpoint]] = {}
-    for entry in list(core.entries.values()):
-        with core.failures_contained(entry.id, "while its older checkpoints were chosen"):
-            chosen[entry.id] = _choose_grown(core, entry, find_protected)
-    let_go(core, chosen)
-    core.grown.clear()
+    for entry in list(shared.entries.values()):
+        with shared.failures_contained(entry.id, "while its older checkpoints were chosen"):
+            chosen[entry.id] = _choose_grown(shared, entry, find_protected)
+    let_go(shared, chosen)
+    shared.grown.clear()
 
 
 def _choose_grown(
-    core: core_lib.Core, entry: entries.Entry, find_protected: Callable[[], set[str]]
+    shared: shared_state.SharedState, entry: entries.Entry, find_protected: Callable[[], set[str]]
 ) -> list[checkpoint.Checkpoint]:
     """Returns the checkpoints to delete, of the trials of one experiment that saved lately."""
     storage = entry.config.checkpoint_storage
     chosen: list[checkpoint.Checkpoint] = []
-    for trial_id in sorted(core.grown & entry.request_ids.keys()):
-        with core.store.reading() as session:
+    for trial_id in sorted(shared.grown & entry.request_ids.keys()):
+        with shared.store.reading() as session:
             there = session.list_checkpoints(trial_id=trial_id, states=[_COMPLETED])
         older = choose_deleted(
             there,
@@ -131,11 +132,13 @@ def _needed(
     return set(own[-1:] if machine.state.is_terminal else own[-2:])
 
 
-def let_go(core: core_lib.Core, chosen: Mapping[int, Sequence[checkpoint.Checkpoint]]) -> None:
+def let_go(
+    shared: shared_state.SharedState, chosen: Mapping[int, Sequence[checkpoint.Checkpoint]]
+) -> None:
     """Notes in one transaction that checkpoints are not there any more and are to be deleted.
 
     Args:
-        core: The master's state; its lock is held.
+        shared: The master's state; its lock is held.
         chosen: Checkpoints by experiment.
     """
     if not any(chosen.values()):
@@ -143,14 +146,14 @@ def let_go(core: core_lib.Core, chosen: Mapping[int, Sequence[checkpoint.Checkpo
 
     def write(session: session_lib.Session) -> None:
         for experiment_id, records in chosen.items():
-            address = core.find_storage(session, experiment_id).address
+            address = shared.find_storage(session, experiment_id).address
             names = [each.uuid for each in records]
             kind = deletion.DeletionKind.CHECKPOINT
-            session.add_deletions(core.deletions.note(kind, address, names, experiment_id))
+            session.add_deletions(shared.deletions.note(kind, address, names, experiment_id))
             for each in records:
                 session.update_checkpoint(dataclasses.replace(each, state=_DELETED))
 
-    core.write(write)
+    shared.write(write)
 
 
 def _best(

@@ -13,8 +13,8 @@ from quintain.master import (
     new_experiments,
     orphans,
     scheduling,
+    shared_state,
 )
-from quintain.master import core as core_lib
 from quintain.records.config import experiment_spec, provenance, searcher_config
 from quintain.records.rows import checkpoint, experiment, states, trial
 from quintain.search import searcher
@@ -33,17 +33,17 @@ class Commands:
 
     def __init__(
         self,
-        core: core_lib.Core,
+        shared: shared_state.SharedState,
         processes: scheduling.Scheduling,
         check_change: new_experiments.ConfigCheck = new_experiments.allow_change,
     ) -> None:
-        self._core = core
+        self._shared = shared
         self._processes = processes
         self._check = check_change
 
     def restricted_by(self, check_change: new_experiments.ConfigCheck) -> "Commands":
         """Returns the same commands for somebody who may not change all of a config."""
-        return Commands(self._core, self._processes, check_change)
+        return Commands(self._shared, self._processes, check_change)
 
     # New experiments.
 
@@ -75,7 +75,7 @@ class Commands:
         """
         config = self.read_config(config_text, overrides, source, None)
         return new_experiments.create(
-            self._core,
+            self._shared,
             config,
             config_text,
             model_dir,
@@ -86,7 +86,7 @@ class Commands:
 
     def rerun_trial(self, trial_id: int) -> experiment.Experiment:
         """Creates an experiment of one trial, with the hyperparameters and seed of this one."""
-        return new_experiments.rerun(self._core, trial_id)
+        return new_experiments.rerun(self._shared, trial_id)
 
     def continue_trial(self, trial_id: int, overrides: Sequence[str]) -> experiment.Experiment:
         """Creates an experiment of one trial that begins with the newest checkpoint of this one.
@@ -94,7 +94,7 @@ class Commands:
         Raises:
             ConfigError: If there is no such checkpoint, or an override is wrong.
         """
-        return new_experiments.continue_trial(self._core, trial_id, overrides, self._check)
+        return new_experiments.continue_trial(self._shared, trial_id, overrides, self._check)
 
     def fork_experiment(
         self, experiment_id: int, config_text: str | None, overrides: Sequence[str]
@@ -103,7 +103,7 @@ class Commands:
         owner = self._record(experiment_id)
         source = f"experiment {experiment_id}"
         return new_experiments.create(
-            self._core,
+            self._shared,
             self.read_config(config_text, overrides, source, experiment_id),
             owner.original_config if config_text is None else config_text,
             pathlib.Path(owner.model_dir),
@@ -153,8 +153,8 @@ class Commands:
         )
 
     def _steer(self, experiment_id: int, name: str) -> experiment.Experiment:
-        core = self._core
-        with core.condition:
+        shared = self._shared
+        with shared.condition:
             record = self._record(experiment_id)
             if record.state.is_terminal:
                 if name in ("cancel", "kill") and record.state is states.ExperimentState.CANCELED:
@@ -163,10 +163,10 @@ class Commands:
                     f"Experiment {experiment_id} has ended ({record.state.value}) and can't be "
                     f"asked to {name}; it may be archived, deleted, forked or continued."
                 )
-            entry = core.entry(experiment_id)
+            entry = shared.entry(experiment_id)
             entry.machine.check(name)
-            with core.failures_contained(experiment_id, f"when it was asked to {name}"):
-                core.apply(entry, {"kind": name})
+            with shared.failures_contained(experiment_id, f"when it was asked to {name}"):
+                shared.apply(entry, {"kind": name})
                 if name == "kill":
                     self._kill_launches(experiment_id)
                 return entry.record
@@ -175,10 +175,10 @@ class Commands:
             )
 
     def _set_archived(self, experiment_id: int, *, is_archived: bool) -> experiment.Experiment:
-        with self._core.condition:
+        with self._shared.condition:
             record = self._ended(experiment_id, "archived" if is_archived else "unarchived")
             record = dataclasses.replace(record, is_archived=is_archived)
-            self._core.write(lambda session: session.update_experiment(record))
+            self._shared.write(lambda session: session.update_experiment(record))
             return record
 
     def delete_experiment(self, experiment_id: int) -> None:
@@ -187,25 +187,25 @@ class Commands:
         Raises:
             StateError: If it has not ended, or trials elsewhere start from its checkpoints.
         """
-        core = self._core
-        with core.condition:
+        shared = self._shared
+        with shared.condition:
             record = self._ended(experiment_id, "deleted")
-            with core.store.reading() as session:
+            with shared.store.reading() as session:
                 checkpoints = session.list_checkpoints(experiment_id=experiment_id)
-            used = core.find_protected() & {each.uuid for each in checkpoints}
+            used = shared.find_protected() & {each.uuid for each in checkpoints}
             if used:
                 raise errors.StateError(
                     f"Experiment {experiment_id} can't be deleted: trials that have not ended "
                     f"start from its checkpoints {', '.join(sorted(used))}."
                 )
-            notes = core.note_directories(record, [each.uuid for each in checkpoints])
+            notes = shared.note_directories(record, [each.uuid for each in checkpoints])
 
             def write(session: session_lib.Session) -> None:
                 session.add_deletions(notes)
                 session.delete_experiment(experiment_id)
 
-            core.write(write)
-        core.deletions.run()
+            shared.write(write)
+        shared.deletions.run()
 
     def delete_checkpoint(self, uuid: str) -> checkpoint.Checkpoint:
         """Deletes the files of a checkpoint; returns its record.
@@ -213,17 +213,17 @@ class Commands:
         Raises:
             StateError: If a trial that has not ended goes on from it.
         """
-        core = self._core
-        with core.condition:
-            with core.store.reading() as session:
+        shared = self._shared
+        with shared.condition:
+            with shared.store.reading() as session:
                 record = session.get_checkpoint(uuid)
-            if uuid in core.find_protected():
+            if uuid in shared.find_protected():
                 raise errors.StateError(
                     f"Checkpoint {uuid} can't be deleted: a trial that has not ended goes on from "
                     "it."
                 )
-            checkpoint_gc.let_go(core, {record.experiment_id: [record]})
-        core.deletions.run()
+            checkpoint_gc.let_go(shared, {record.experiment_id: [record]})
+        shared.deletions.run()
         return dataclasses.replace(record, state=checkpoint.CheckpointState.DELETED)
 
     def adopt_orphan(self, name: str) -> checkpoint.Checkpoint:
@@ -233,7 +233,7 @@ class Commands:
             NotFoundError: If there is none of this name.
             CheckpointError: If it is damaged, or the store does not have what it names.
         """
-        return orphans.adopt(self._core, name)
+        return orphans.adopt(self._shared, name)
 
     def delete_orphan(self, name: str) -> checkpoint.Orphan:
         """Deletes a directory among the checkpoints that the store does not know.
@@ -241,7 +241,7 @@ class Commands:
         Raises:
             NotFoundError: If there is none of this name.
         """
-        return orphans.delete(self._core, name)
+        return orphans.delete(self._shared, name)
 
     def kill_trial(self, trial_id: int) -> trial.TrialRecord:
         """Ends a trial at once; the search goes on without it.
@@ -249,19 +249,19 @@ class Commands:
         Raises:
             StateError: If it has ended by itself.
         """
-        core = self._core
-        with core.condition:
-            with core.store.reading() as session:
+        shared = self._shared
+        with shared.condition:
+            with shared.store.reading() as session:
                 former = session.get_trial(trial_id)
             if former.state is states.TrialState.CANCELED:
                 return former
             if former.state.is_terminal:
                 raise errors.StateError(f"Trial {trial_id} has ended ({former.state.value}).")
-            entry = core.entry(former.experiment_id)
+            entry = shared.entry(former.experiment_id)
             request_id = entry.request_ids[trial_id]
-            core.apply(entry, {"kind": "kill_trial", "request_id": request_id})
-            if trial_id in core.launches_by_trial:
-                self._processes.kill(core.launches_by_trial[trial_id])
+            shared.apply(entry, {"kind": "kill_trial", "request_id": request_id})
+            if trial_id in shared.launches_by_trial:
+                self._processes.kill(shared.launches_by_trial[trial_id])
             return dataclasses.replace(entry.build_trial_record(request_id), note=former.note)
 
     def note_trial(self, trial_id: int, note: str) -> trial.TrialRecord:
@@ -271,8 +271,8 @@ class Commands:
             NotFoundError: If there is no such trial.
         """
         noted: list[trial.TrialRecord] = []
-        with self._core.condition:
-            self._core.write(lambda session: noted.append(session.set_trial_note(trial_id, note)))
+        with self._shared.condition:
+            self._shared.write(lambda session: noted.append(session.set_trial_note(trial_id, note)))
         return noted[0]
 
     def continue_experiment(
@@ -294,14 +294,14 @@ class Commands:
                 rest or others
             ):
                 return self.update_experiment(experiment_id, {"max_trials": max_trials})
-        core = self._core
-        with core.condition:
+        shared = self._shared
+        with shared.condition:
             record = self._ended(experiment_id, "continued")
             content = new_experiments.override(record.config, overrides)
             config = experiment_spec.parse(content)
             self._check(record.config, content)
             former = experiment_spec.parse(record.config)
-            entry = core.load(experiment_id)
+            entry = shared.load(experiment_id)
             _check_continuation(former, config)
             if not entry.machine.search.find_resumable(entry.machine.config, config):
                 raise errors.StateError(
@@ -316,7 +316,7 @@ class Commands:
             entry.record = dataclasses.replace(
                 entry.record, config=config.as_dict(), is_archived=False
             )
-            core.entries[experiment_id] = entry
+            shared.entries[experiment_id] = entry
             event = {"kind": "resume", "config": config.as_dict(), "hparams": hparams}
             self._reopen(entry, event)
             return entry.record
@@ -330,12 +330,12 @@ class Commands:
             ConfigError: If a value is not allowed.
             StateError: If the search can't be given more trials.
         """
-        core = self._core
+        shared = self._shared
         max_trials = changes.get("max_trials")
-        with core.condition:
+        with shared.condition:
             record = self._record(experiment_id)
             is_ended = record.state.is_terminal
-            entry = core.load(experiment_id) if is_ended else core.entry(experiment_id)
+            entry = shared.load(experiment_id) if is_ended else shared.entry(experiment_id)
             if max_trials is not None:
                 entry.machine.check_extension(max_trials)
             merged = overrides_lib.merge(record.config, _to_overrides(changes))
@@ -350,37 +350,37 @@ class Commands:
             if max_trials is not None:
                 former = entry.record, entry.config
                 entry.record, entry.config = updated, config
-                core.entries[experiment_id] = entry
+                shared.entries[experiment_id] = entry
                 try:
                     self._reopen(entry, {"kind": "extend", "max_trials": max_trials})
                 except Exception:
                     entry.record, entry.config = former
                     raise
             else:
-                core.write(lambda session: session.update_experiment(updated))
+                shared.write(lambda session: session.update_experiment(updated))
                 entry.record, entry.config = updated, config
             if changes.get("checkpoint_storage") and entry.record.state.is_terminal:
-                checkpoint_gc.collect_ended(core, entry)
-            core.notify()
+                checkpoint_gc.collect_ended(shared, entry)
+            shared.notify()
             return entry.record
 
     def _reopen(self, entry: entries.Entry, event: dict[str, Any]) -> None:
         """Applies an event that also changes the config, and may open an ended experiment."""
-        core, record = self._core, entry.record
+        shared, record = self._shared, entry.record
         try:
-            core.apply(entry, event, lambda session: session.update_experiment(entry.record))
+            shared.apply(entry, event, lambda session: session.update_experiment(entry.record))
         except Exception:
             if record.state.is_terminal:
-                core.entries.pop(entry.id, None)
+                shared.entries.pop(entry.id, None)
             raise
 
     def _kill_launches(self, experiment_id: int) -> None:
-        for live in list(self._core.launches_by_trial.values()):
+        for live in list(self._shared.launches_by_trial.values()):
             if live.record.experiment_id == experiment_id:
                 self._processes.kill(live)
 
     def _record(self, experiment_id: int) -> experiment.Experiment:
-        with self._core.store.reading() as session:
+        with self._shared.store.reading() as session:
             return session.get_experiment(experiment_id)
 
     def _ended(self, experiment_id: int, what: str) -> experiment.Experiment:

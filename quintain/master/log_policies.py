@@ -9,8 +9,7 @@ import time
 from collections.abc import Iterable
 from typing import Any, Final
 
-from quintain.master import core as core_lib
-from quintain.master import entries
+from quintain.master import entries, shared_state
 from quintain.master.placing import nodes as nodes_lib
 from quintain.records.config import experiment_sections, line_pattern
 from quintain.records.rows import log, workload
@@ -24,7 +23,7 @@ QUICK_SECS: Final = 0.002
 _FAILURES: Final = (workload.ExitedReason.ERRORED, workload.ExitedReason.ERRORED_AT_START)
 
 
-def note_lines(core: core_lib.Core, lines: Iterable[log.LogRow]) -> None:
+def note_lines(shared: shared_state.SharedState, lines: Iterable[log.LogRow]) -> None:
     """Looks for the patterns of log policies in new lines of trials that run.
 
     The time for a line is bounded, but not that for many: an experiment ends by which the master
@@ -32,8 +31,8 @@ def note_lines(core: core_lib.Core, lines: Iterable[log.LogRow]) -> None:
     """
     slow_secs: dict[int, float] = collections.defaultdict(float)
     for line in lines:
-        live = core.launches_by_trial.get(line.trial_id)
-        entry = core.entries.get(live.record.experiment_id) if live is not None else None
+        live = shared.launches_by_trial.get(line.trial_id)
+        entry = shared.entries.get(live.record.experiment_id) if live is not None else None
         if live is None or entry is None or entry.has_slow_policies:
             continue
         begin = time.thread_time()
@@ -42,17 +41,17 @@ def note_lines(core: core_lib.Core, lines: Iterable[log.LogRow]) -> None:
         slow_secs[entry.id] += max(time.thread_time() - begin - QUICK_SECS, 0.0)
         if slow_secs[entry.id] > MOST_SLOW_SECS:
             entry.has_slow_policies = True
-            _end(core, entry)
+            _end(shared, entry)
 
 
-def _end(core: core_lib.Core, entry: entries.Entry) -> None:
+def _end(shared: shared_state.SharedState, entry: entries.Entry) -> None:
     if not entry.machine.state.is_stopping:
         reason = (
             f"log_policies: to search lines for the patterns took more than {MOST_SLOW_SECS:g} s. "
             "Write simpler ones, without long repetitions."
         )
-        with core.failures_contained(entry.id, "when its log policies were too slow"):
-            core.apply(entry, {"kind": "fatal", "reason": reason})
+        with shared.failures_contained(entry.id, "when its log policies were too slow"):
+            shared.apply(entry, {"kind": "fatal", "reason": reason})
 
 
 def decide(

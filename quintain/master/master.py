@@ -2,8 +2,8 @@
 
 The master puts the parts together, and runs the threads: `commands` (what users ask),
 `worker_calls` (what processes ask), `scheduling` (what processes there are) and `recovery` (what a
-former master left). All of them change experiments through `core`, in one transaction for each
-event.
+former master left). All of them change experiments through `shared_state`, in one transaction for
+each event.
 """
 
 import bisect
@@ -25,9 +25,9 @@ from quintain.master import (
     orphans,
     recovery,
     scheduling,
+    shared_state,
     throttle,
 )
-from quintain.master import core as core_lib
 from quintain.master.machine import active_time
 from quintain.master.placing import slots as slots_lib
 from quintain.master.processes import launch_tokens
@@ -92,21 +92,21 @@ class Master:
             accept_new_database: Whether the store becomes this home's even if it knows nothing of
                 the checkpoints that are there.
         """
-        self._core = core_lib.Core(store, home, slots)
-        self.workers = worker_calls.WorkerCalls(self._core, idle_secs=idle_secs)
-        self.files = run_files.RunFiles(self._core, self.workers)
+        self._shared = shared_state.SharedState(store, home, slots)
+        self.workers = worker_calls.WorkerCalls(self._shared, idle_secs=idle_secs)
+        self.files = run_files.RunFiles(self._shared, self.workers)
         self._launcher = launcher
         self._processes = scheduling.Scheduling(
-            self._core,
+            self._shared,
             self.workers,
             launcher,
             address=address,
             launch_key=launch_key or launch_tokens.LaunchKey.generate(),
         )
-        self.nodes = node_commands.NodeCommands(self._core)
-        self.commands = commands.Commands(self._core, self._processes)
-        self._usage = usage_sampling.UsageSampler(self._core, read_remote=launcher.read_usage)
-        self._metrics = metric_sending.MetricSending(self._core)
+        self.nodes = node_commands.NodeCommands(self._shared)
+        self.commands = commands.Commands(self._shared, self._processes)
+        self._usage = usage_sampling.UsageSampler(self._shared, read_remote=launcher.read_usage)
+        self._metrics = metric_sending.MetricSending(self._shared)
         self._accept_new_database = accept_new_database
         self._recent: master_status.MasterStatus | None = None
         self._looks = throttle.Throttle()
@@ -123,7 +123,7 @@ class Master:
         """
         self.recover()
         self._is_stopped.clear()
-        self._core.deletions.wake.set()
+        self._shared.deletions.wake.set()
         for name, work in (
             ("scheduler", self._run),
             ("deletions", self._run_deletions),
@@ -137,9 +137,9 @@ class Master:
 
     def recover(self) -> None:
         """Takes up the experiments of the store, and their processes; schedules nothing."""
-        self._core.home.mkdir(parents=True, exist_ok=True)
+        self._shared.home.mkdir(parents=True, exist_ok=True)
         recovery.recover(
-            self._core,
+            self._shared,
             self._processes,
             self._launcher,
             accept_new_database=self._accept_new_database,
@@ -148,10 +148,10 @@ class Master:
     def stop(self) -> None:
         """Stops scheduling. Processes go on; another master takes them over."""
         self._is_stopped.set()
-        with self._core.condition:
+        with self._shared.condition:
             self.workers.is_closed = True
-            self._core.notify()
-        self._core.deletions.wake.set()
+            self._shared.notify()
+        self._shared.deletions.wake.set()
         for thread in self._threads:
             thread.join()
         self._threads.clear()
@@ -159,14 +159,14 @@ class Master:
     def tick(self) -> None:
         """Does all of the scheduling that can be done now; `start` does this in threads."""
         self._processes.tick()
-        self._core.deletions.run()
+        self._shared.deletions.run()
 
     def drain(self, experiment_id: int | None = None) -> None:
         """Pauses one experiment, or all, and waits until none of their processes runs."""
-        core = self._core
-        with core.condition:
+        shared = self._shared
+        with shared.condition:
             chosen = [
-                entry.id for entry in core.entries.values() if experiment_id in (None, entry.id)
+                entry.id for entry in shared.entries.values() if experiment_id in (None, entry.id)
             ]
         for each in chosen:
             try:
@@ -176,33 +176,34 @@ class Master:
         while not self._is_stopped.is_set():
             if not self._threads:
                 self.tick()
-            with core.condition:
+            with shared.condition:
                 if not any(
-                    live.record.experiment_id in chosen for live in core.launches_by_trial.values()
+                    live.record.experiment_id in chosen
+                    for live in shared.launches_by_trial.values()
                 ):
                     return
-                core.condition.wait(TICK_SECS)
+                shared.condition.wait(TICK_SECS)
 
     def _run(self) -> None:
         while not self._is_stopped.is_set():
-            self._core.wake.clear()
+            self._shared.wake.clear()
             try:
                 self._processes.tick()
             except Exception:
                 # What one experiment raises has ended that one; this concerns all of them.
                 logger.exception("The scheduling failed and is tried again.")
                 time.sleep(1.0)
-            self._core.wake.wait(ENDING_TICK_SECS if self._is_any_ending() else TICK_SECS)
+            self._shared.wake.wait(ENDING_TICK_SECS if self._is_any_ending() else TICK_SECS)
 
     def _run_deletions(self) -> None:
         """Deletes what was noted; it may take long, and nobody waits for it."""
-        deletions = self._core.deletions
+        deletions = self._shared.deletions
         is_last = False
         while not is_last:
             deletions.wake.wait(_POSTPONED_SECS if deletions.has_postponed else None)
             is_last = self._is_stopped.is_set()
             # Who notes something holds the lock until it is stored.
-            with self._core.condition:
+            with self._shared.condition:
                 deletions.wake.clear()
             deletions.run(is_last=is_last)
 
@@ -233,7 +234,7 @@ class Master:
     def _tell_orphans(self) -> None:
         """Says once what the database does not know; it may take long, and nobody waits for it."""
         try:
-            orphans.tell(self._core.store, self._core.home)
+            orphans.tell(self._shared.store, self._shared.home)
         except errors.StoreAwayError:
             return  # The store says so itself; the next master says it.
         except Exception:
@@ -241,8 +242,8 @@ class Master:
 
     def _is_any_ending(self) -> bool:
         """Returns whether a slot becomes free at any moment: its next process should not wait."""
-        with self._core.condition:
-            return bool(self._core.ending)
+        with self._shared.condition:
+            return bool(self._shared.ending)
 
     # Views.
 
@@ -258,7 +259,7 @@ class Master:
     def summary(self) -> master_status.MasterSummary:
         """Returns the same in numbers, which takes as long with thousands of slots as with ten."""
         with self._snapshot_lock() as problem:
-            nodes = self._core.nodes
+            nodes = self._shared.nodes
             return master_status.MasterSummary(
                 num_slots=nodes.num_usable,
                 num_remote_slots=nodes.num_usable - nodes.num_own,
@@ -273,29 +274,29 @@ class Master:
     @contextlib.contextmanager
     def _snapshot_lock(self) -> Iterator[str]:
         """Holds the lock if that is to be had; gives why no work is handed out."""
-        core = self._core
-        while not (has_lock := core.condition.acquire(timeout=_STATUS_POLL_SECS)):
-            if core.store.describe_wait():
+        shared = self._shared
+        while not (has_lock := shared.condition.acquire(timeout=_STATUS_POLL_SECS)):
+            if shared.store.describe_wait():
                 break
         try:
-            yield core.store.describe_wait() or core.problem
+            yield shared.store.describe_wait() or shared.problem
         finally:
             if has_lock:
-                core.condition.release()
+                shared.condition.release()
 
     def recent_status(self) -> master_status.MasterStatus:
         """Returns the status; with hundreds of slots, that of a moment ago (the same object).
 
         So it takes no more than a twentieth of the time, however many ask.
         """
-        if self._recent is None or self._looks.is_due(len(self._core.nodes.slots)):
+        if self._recent is None or self._looks.is_due(len(self._shared.nodes.slots)):
             with self._looks.duration_measured():
                 self._recent = self.status()
         return self._recent
 
     def told_status(self) -> master_status.MasterStatus | master_status.MasterSummary:
         """Returns what the page is told each second: of hundreds of slots, only the numbers."""
-        is_long = len(self._core.nodes.slots) > MOST_TOLD
+        is_long = len(self._shared.nodes.slots) > MOST_TOLD
         return self.summary() if is_long else self.status()
 
     def list_slots(
@@ -309,10 +310,10 @@ class Master:
             trial_id: Trial whose slots they are; None for all.
         """
         with self._snapshot_lock():
-            nodes = self._core.nodes
+            nodes = self._shared.nodes
             numbers: Sequence[int] = nodes.list_numbers()
             if trial_id is not None:
-                live = self._core.launches_by_trial.get(trial_id)
+                live = self._shared.launches_by_trial.get(trial_id)
                 held = () if live is None else live.record.slots
                 numbers = sorted(set(held) & nodes.slots.keys())
             begin = bisect.bisect_right(numbers, after)
@@ -320,10 +321,10 @@ class Master:
             return [self._describe_slot(number) for number in numbers[begin:end]]
 
     def _describe_slot(self, number: int) -> master_status.SlotStatus:
-        nodes = self._core.nodes
+        nodes = self._shared.nodes
         slot, live = (
             nodes.slots[number],
-            self._core.launches_by_trial.get(nodes.holders.get(number, 0)),
+            self._shared.launches_by_trial.get(nodes.holders.get(number, 0)),
         )
         return master_status.SlotStatus(
             id=number,
@@ -337,7 +338,7 @@ class Master:
 
     def _build_status(self, problem: str) -> master_status.MasterStatus:
         return master_status.MasterStatus(
-            slots=tuple(map(self._describe_slot, self._core.nodes.list_numbers())),
+            slots=tuple(map(self._describe_slot, self._shared.nodes.list_numbers())),
             experiments=self._describe_all(self._describe),
             problem=problem,
             slow_start=self._launcher.find_slowness(),
@@ -345,22 +346,22 @@ class Master:
 
     def _describe_all(self, describe: Callable[[int], T]) -> tuple[T, ...]:
         described = []
-        for each in sorted(self._core.entries):
-            with self._core.failures_contained(each, "while its forecast was made"):
+        for each in sorted(self._shared.entries):
+            with self._shared.failures_contained(each, "while its forecast was made"):
                 described.append(describe(each))
         return tuple(described)
 
     def describe(self, experiment_id: int) -> master_status.ExperimentStatus | None:
         """Returns how far an experiment is, with its trials; None if it has ended."""
         with self._snapshot_lock():
-            if experiment_id not in self._core.entries:
+            if experiment_id not in self._shared.entries:
                 return None
             return self._describe(experiment_id)
 
     def status_of(self, experiment_id: int) -> master_status.ExperimentStatus | None:
         """Returns how far an experiment is, without its waiting trials; None if it has ended."""
-        with self._core.condition:
-            entry = self._core.entries.get(experiment_id)
+        with self._shared.condition:
+            entry = self._shared.entries.get(experiment_id)
             if entry is None:
                 return None
             return master_status.ExperimentStatus(
@@ -368,11 +369,11 @@ class Master:
             )
 
     def _describe(self, experiment_id: int) -> master_status.ExperimentStatus:
-        core = self._core
-        entry = core.entries[experiment_id]
-        running = tuple(sorted(core.launches_by_experiment.get(experiment_id, ())))
+        shared = self._shared
+        entry = shared.entries[experiment_id]
+        running = tuple(sorted(shared.launches_by_experiment.get(experiment_id, ())))
         is_active = entry.machine.state is states.ExperimentState.ACTIVE
-        waiting = tuple(entry.list_waiting(core.launches_by_trial)) if is_active else ()
+        waiting = tuple(entry.list_waiting(shared.launches_by_trial)) if is_active else ()
         return master_status.ExperimentStatus(
             experiment_id=experiment_id,
             state=entry.machine.state,
@@ -380,25 +381,25 @@ class Master:
             eta_secs=estimate_secs(entry, len(running)) if is_active else None,
             running_trials=running,
             waiting_trials=waiting,
-            lack=core.nodes.find_lack(entry.config.resources) if waiting else "",
+            lack=shared.nodes.find_lack(entry.config.resources) if waiting else "",
             waits_for=entry.describe_wait(),
         )
 
     def _summarise(self, experiment_id: int) -> master_status.ExperimentSummary:
-        core = self._core
-        entry = core.entries[experiment_id]
-        num_running = len(core.launches_by_experiment.get(experiment_id, ()))
+        shared = self._shared
+        entry = shared.entries[experiment_id]
+        num_running = len(shared.launches_by_experiment.get(experiment_id, ()))
         is_active = entry.machine.state is states.ExperimentState.ACTIVE
-        num_waiting = entry.count_all_waiting(core.launches_by_trial) if is_active else 0
+        num_waiting = entry.count_all_waiting(shared.launches_by_trial) if is_active else 0
         return master_status.ExperimentSummary(
             experiment_id=experiment_id,
             state=entry.machine.state,
             progress=entry.machine.progress,
             eta_secs=estimate_secs(entry, num_running) if is_active else None,
             num_running=num_running,
-            num_slots=core.used[experiment_id],
+            num_slots=shared.used[experiment_id],
             num_waiting=num_waiting,
-            lack=core.nodes.find_lack(entry.config.resources) if num_waiting else "",
+            lack=shared.nodes.find_lack(entry.config.resources) if num_waiting else "",
             waits_for=entry.describe_wait(),
         )
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from quintain import errors
 from quintain.loggers import follower, metric_logger
-from quintain.master import core as core_lib
+from quintain.master import shared_state
 from quintain.records.rows import codec, experiment, metric, sent_metrics, states, trial
 
 logger = logging.getLogger(__name__)
@@ -50,8 +50,8 @@ def _build(loggers: Sequence[Mapping[str, Any]], index: int) -> metric_logger.Me
 class MetricSending:
     """Sends what the store has of trials. One thread at a time may use it."""
 
-    def __init__(self, core: core_lib.Core) -> None:
-        self._core = core
+    def __init__(self, shared: shared_state.SharedState) -> None:
+        self._shared = shared
         self._followers: dict[tuple[int, str], follower.Follower] = {}
         self._waiting: set[int] | None = None
         """Experiments with loggers that have not ended, or of which not all was sent."""
@@ -71,9 +71,9 @@ class MetricSending:
                 self._forget(record.id)
 
     def _list_waiting(self) -> list[experiment.Experiment]:
-        with self._core.condition:
-            entries = list(self._core.entries.values())
-        with self._core.store.reading() as session:
+        with self._shared.condition:
+            entries = list(self._shared.entries.values())
+        with self._shared.store.reading() as session:
             if self._waiting is None:
                 # What a former master has left.
                 found = session.list_experiments(include_archived=True)
@@ -94,7 +94,7 @@ class MetricSending:
     def _send_experiment(self, record: experiment.Experiment, *, is_last: bool) -> None:
         loggers = record.config[FIELD]
         names = [f"{index}_{each[metric_logger.TYPE]}" for index, each in enumerate(loggers)]
-        with self._core.store.reading() as session:
+        with self._shared.store.reading() as session:
             trials = session.list_trials(record.id)
             sent = {(one.trial_id, one.logger): one for one in session.list_sent_metrics(record.id)}
         are_closed = True
@@ -139,7 +139,7 @@ class MetricSending:
             )
         sending = self._followers[key]
         newest = min((cursor.steps.get(group, -1) for group in _GROUPS), default=-1)
-        with self._core.store.reading() as session:
+        with self._shared.store.reading() as session:
             rows = session.list_metrics(sender.id, after_batches=newest)
         points = list(_to_points(rows))
         if not points and not sending.is_open and not sender.state.is_terminal:
@@ -164,15 +164,15 @@ class MetricSending:
             name=f"{name} {record.id}, trial {sender.id}",
             project=name,
             params=sender.hparams,
-            directory=str(self._core.home / "loggers" / str(record.id) / str(sender.id)),
+            directory=str(self._shared.home / "loggers" / str(record.id) / str(sender.id)),
         )
 
     def _keep(
         self, trial_id: int, name: str, cursor: follower.Cursor, *, is_closed: bool = False
     ) -> None:
         kept = sent_metrics.SentMetrics(trial_id, name, cursor.to_text(), is_closed)
-        with self._core.condition:
-            self._core.write(lambda session: session.save_sent_metrics(kept))
+        with self._shared.condition:
+            self._shared.write(lambda session: session.save_sent_metrics(kept))
 
 
 _GROUPS: Final = (metric.MetricGroup.TRAINING.value, metric.MetricGroup.VALIDATION.value)

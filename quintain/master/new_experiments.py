@@ -11,11 +11,10 @@ from quintain import errors
 from quintain.config import overrides as overrides_lib
 from quintain.config import yaml_io
 from quintain.files import atomic_write
-from quintain.master import core as core_lib
-from quintain.master import entries, metric_sending, unexpected_errors
+from quintain.master import entries, metric_sending, shared_state, unexpected_errors
 from quintain.master.machine import active_time, experiment_machine
 from quintain.master.transfer import model_files
-from quintain.records.config import experiment_spec, provenance, searcher_base
+from quintain.records.config import experiment_spec, provenance, searcher_config
 from quintain.records.rows import checkpoint, codec, experiment, states, trial
 from quintain.search import search_factory
 from quintain.storage import storages
@@ -73,7 +72,7 @@ def override(content: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, 
 
 
 def create(
-    core: core_lib.Core,
+    shared: shared_state.SharedState,
     config: experiment_spec.ExperimentSpec,
     text: str,
     model_dir: pathlib.Path | None,
@@ -86,7 +85,7 @@ def create(
     """Creates an experiment and copies the user's code.
 
     Args:
-        core: Gets the experiment.
+        shared: Gets the experiment.
         config: Its config.
         text: The config as the user wrote it.
         model_dir: Directory with the user's code, or None if there is none. What
@@ -101,14 +100,14 @@ def create(
             no machine has what its trials need, unless it is paused.
     """
     config = _settle_processes(config)
-    with core.condition:
-        lack = core.nodes.find_lack(config.resources, is_new=True) if activate else ""
+    with shared.condition:
+        lack = shared.nodes.find_lack(config.resources, is_new=True) if activate else ""
     if lack:
         raise errors.ConfigError(
             f"{lack} Created paused (--paused), it waits for machines that join later."
         )
     metric_sending.check(config.loggers)
-    storages.build(config.as_dict(), core.home / "checkpoints").check()
+    storages.build(config.as_dict(), shared.home / "checkpoints").check()
     with unexpected_errors.search_errors_explained():
         machine = experiment_machine.ExperimentMachine(config)
     record = experiment.Experiment(
@@ -123,32 +122,32 @@ def create(
         parent_id=parent_id,
     )
     # The user's directory may be large and slow: nobody waits for its copy.
-    with model_files.staging(core.home) as scratch:
+    with model_files.staging(shared.home) as scratch:
         code_dir = scratch / model_files.NAME
         if model_dir is None:
             code_dir.mkdir()
-        elif model_dir.is_relative_to(model_files.find_staging(core.home)):
+        elif model_dir.is_relative_to(model_files.find_staging(shared.home)):
             model_files.move_model_dir(model_dir, code_dir, config.code)
         else:
-            has_rules = not model_dir.is_relative_to(core.home / "experiments")
+            has_rules = not model_dir.is_relative_to(shared.home / "experiments")
             model_files.copy_model_dir(model_dir, code_dir, config.code, has_rules=has_rules)
         if origin is not None:
             text_of_origin = json.dumps(codec.to_plain(origin), indent=1)
             atomic_write.write_atomically(scratch / provenance.FILE_NAME, text_of_origin)
-        with core.condition:
+        with shared.condition:
             start: dict[str, Any] = {
                 "kind": "start",
                 "config": config.as_dict(),
-                "source_checkpoint": _find_source(core, config.searcher),
+                "source_checkpoint": _find_source(shared, config.searcher),
                 "trial_seed": trial_seed,
-                "most_ready": _count_ready(len(core.nodes.slots)),
+                "most_ready": _count_ready(len(shared.nodes.slots)),
             }
             events = [start] if activate else [start, {"kind": "pause"}]
             placed = None
             try:
-                with core.store.transaction() as session:
-                    record = _add_new(core, session, record)
-                    target = model_files.choose_place(core.home, record.id)
+                with shared.store.transaction() as session:
+                    record = _add_new(shared, session, record)
+                    target = model_files.choose_place(shared.home, record.id)
                     code = str(target / model_files.NAME)
                     record = dataclasses.replace(record, model_dir=code)
                     session.update_experiment(record)
@@ -163,8 +162,8 @@ def create(
                 if placed is not None:
                     placed.rename(scratch)
                 raise
-            core.entries[record.id] = entry
-            core.notify()
+            shared.entries[record.id] = entry
+            shared.notify()
             return entry.record
 
 
@@ -189,23 +188,25 @@ def _settle_processes(config: experiment_spec.ExperimentSpec) -> experiment_spec
 
 
 def _add_new(
-    core: core_lib.Core, session: session_lib.Session, record: experiment.Experiment
+    shared: shared_state.SharedState, session: session_lib.Session, record: experiment.Experiment
 ) -> experiment.Experiment:
     """Stores an experiment under a number that no directory of the home has yet.
 
     A database that is an older copy gives numbers again; what has them is another's.
     """
     added = session.add_experiment(record)
-    roots = [core.home / name for name in ("experiments", "scratch")]
+    roots = [shared.home / name for name in ("experiments", "scratch")]
     while any((root / str(added.id)).exists() for root in roots):
         session.delete_experiment(added.id)
         added = session.add_experiment(record)
     return added
 
 
-def _find_source(core: core_lib.Core, config: searcher_base.SearcherConfig) -> str | None:
+def _find_source(
+    shared: shared_state.SharedState, config: searcher_config.SearcherConfig
+) -> str | None:
     """Returns the checkpoint from which all trials start, or None."""
-    with core.store.reading() as session:
+    with shared.store.reading() as session:
         if config.source_checkpoint_uuid is not None:
             found = session.get_checkpoint(config.source_checkpoint_uuid)
             if found.state is not checkpoint.CheckpointState.COMPLETED:
@@ -228,9 +229,9 @@ def _find_source(core: core_lib.Core, config: searcher_base.SearcherConfig) -> s
     return max(usable, key=lambda each: each.total_batches).uuid
 
 
-def rerun(core: core_lib.Core, trial_id: int) -> experiment.Experiment:
+def rerun(shared: shared_state.SharedState, trial_id: int) -> experiment.Experiment:
     """Creates an experiment of one trial, with the hyperparameters and seed of another one."""
-    former, owner = _read_trial(core, trial_id)
+    former, owner = _read_trial(shared, trial_id)
     searcher = experiment_spec.parse(owner.config).searcher
     source = {
         "source_trial_id": searcher.source_trial_id,
@@ -238,11 +239,11 @@ def rerun(core: core_lib.Core, trial_id: int) -> experiment.Experiment:
     }
     plain = _build_single(former, owner, source)
     plain["description"] = f"Trial {trial_id} again"
-    return _create_again(core, former, owner, plain)
+    return _create_again(shared, former, owner, plain)
 
 
 def continue_trial(
-    core: core_lib.Core,
+    shared: shared_state.SharedState,
     trial_id: int,
     overrides: Sequence[str],
     check_change: ConfigCheck,
@@ -252,24 +253,24 @@ def continue_trial(
     It has the hyperparameters and seed of that one, and trains as long again.
 
     Args:
-        core: Gets the experiment.
+        shared: Gets the experiment.
         trial_id: The other trial.
         overrides: `path=value` each; they win over the config.
         check_change: Given the config without and with the overrides.
     """
-    former, owner = _read_trial(core, trial_id)
+    former, owner = _read_trial(shared, trial_id)
     source = {"source_trial_id": trial_id, "source_checkpoint_uuid": None}
     plain = _build_single(former, owner, source)
     plain["description"] = f"Trial {trial_id} continued"
     content = override(plain, overrides)
     check_change(plain, content)
-    return _create_again(core, former, owner, content)
+    return _create_again(shared, former, owner, content)
 
 
 def _read_trial(
-    core: core_lib.Core, trial_id: int
+    shared: shared_state.SharedState, trial_id: int
 ) -> tuple[trial.TrialRecord, experiment.Experiment]:
-    with core.store.reading() as session:
+    with shared.store.reading() as session:
         former = session.get_trial(trial_id)
         return former, session.get_experiment(former.experiment_id)
 
@@ -292,13 +293,13 @@ def _build_single(
 
 
 def _create_again(
-    core: core_lib.Core,
+    shared: shared_state.SharedState,
     former: trial.TrialRecord,
     owner: experiment.Experiment,
     plain: Mapping[str, Any],
 ) -> experiment.Experiment:
     return create(
-        core,
+        shared,
         experiment_spec.parse(plain),
         yaml_io.dump(plain),
         pathlib.Path(owner.model_dir),

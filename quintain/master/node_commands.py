@@ -1,7 +1,7 @@
 """Commands of users on machines."""
 
 from quintain import errors
-from quintain.master import core as core_lib
+from quintain.master import shared_state
 from quintain.records.rows import node as node_lib
 from quintain.store import session as session_lib
 
@@ -11,13 +11,13 @@ _GONE = "It is not there."
 class NodeCommands:
     """Commands of users on machines. All methods may be called from several threads."""
 
-    def __init__(self, core: core_lib.Core) -> None:
-        self._core = core
+    def __init__(self, shared: shared_state.SharedState) -> None:
+        self._shared = shared
 
     def list_nodes(self) -> list[node_lib.NodeStatus]:
         """Returns the machines that are there, or that a user drains, in the order of names."""
-        with self._core.condition:
-            table = self._core.nodes
+        with self._shared.condition:
+            table = self._shared.nodes
             nodes = dict(table.nodes)
             for name, known in table.list_known().items():
                 if known.is_drained and name not in nodes:
@@ -54,9 +54,9 @@ class NodeCommands:
         return found
 
     def _set_drained(self, title: str, *, is_drained: bool) -> node_lib.NodeStatus:
-        core = self._core
-        with core.condition:
-            table = core.nodes
+        shared = self._shared
+        with shared.condition:
+            table = shared.nodes
             name = node_lib.OWN if title == node_lib.OWN_TITLE else title
             known = {node_lib.title_of(each) for each in (*table.nodes, *table.list_known())}
             if title not in known:
@@ -71,15 +71,15 @@ class NodeCommands:
                 session.save_node(record)
 
             try:
-                core.write(write)
+                shared.write(write)
             except errors.StoreError:
                 table.set_drained(name, is_drained=former is not None and former.is_drained)
                 raise
-            core.notify()
+            shared.notify()
             return self._describe(table.nodes.get(name) or _describe_absent(record))
 
     def _describe(self, node: node_lib.Node) -> node_lib.NodeStatus:
-        table = self._core.nodes
+        table = self._shared.nodes
         return node_lib.NodeStatus(
             name=node_lib.title_of(node.name),
             state=node.state,

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from quintain import errors
-from quintain.master import core as core_lib
+from quintain.master import shared_state
 from quintain.master.cleanup import home_identity
 from quintain.master.workers import workload_results
 from quintain.records import checkpoint_manifest
@@ -174,7 +174,7 @@ def _to_text(hparams: Mapping[str, Any]) -> str:
     return repr(sorted((name, str(value)) for name, value in hparams.items()))
 
 
-def adopt(core: core_lib.Core, name: str) -> checkpoint.Checkpoint:
+def adopt(shared: shared_state.SharedState, name: str) -> checkpoint.Checkpoint:
     """Gives a checkpoint to the experiment that it names; returns its record.
 
     It is kept until a user deletes it, whatever the experiment says about its own.
@@ -183,7 +183,7 @@ def adopt(core: core_lib.Core, name: str) -> checkpoint.Checkpoint:
         NotFoundError: If there is no such directory.
         CheckpointError: If its files are damaged, or the store can't take it.
     """
-    orphan, storage = _get(core, name)
+    orphan, storage = _get(shared, name)
     problem = orphan.problem or storage.find_damage(orphan.name, {})
     if problem:
         raise errors.CheckpointError(
@@ -206,10 +206,10 @@ def adopt(core: core_lib.Core, name: str) -> checkpoint.Checkpoint:
         value = _find_metric(session, record)
         session.add_checkpoint(dataclasses.replace(record, metric=value))
 
-    with core.condition:
-        core.write(write)
+    with shared.condition:
+        shared.write(write)
     logger.info("Checkpoint %s was adopted by trial %d.", record.uuid, record.trial_id)
-    with core.store.reading() as session:
+    with shared.store.reading() as session:
         return session.get_checkpoint(record.uuid)
 
 
@@ -225,23 +225,23 @@ def _find_metric(session: reading.Reader, record: checkpoint.Checkpoint) -> floa
     return None
 
 
-def delete(core: core_lib.Core, name: str) -> checkpoint.Orphan:
+def delete(shared: shared_state.SharedState, name: str) -> checkpoint.Orphan:
     """Deletes a directory that a user has named; returns what it was.
 
     Raises:
         NotFoundError: If there is no such directory.
     """
-    orphan, storage = _get(core, name)
+    orphan, storage = _get(shared, name)
     kind = deletion.DeletionKind.ORPHAN
-    with core.condition:
-        notes = core.deletions.note(kind, storage.address, [name], orphan.experiment_id or 0)
-        core.write(lambda session: session.add_deletions(notes))
-    core.deletions.run()
+    with shared.condition:
+        notes = shared.deletions.note(kind, storage.address, [name], orphan.experiment_id or 0)
+        shared.write(lambda session: session.add_deletions(notes))
+    shared.deletions.run()
     return orphan
 
 
-def _get(core: core_lib.Core, name: str) -> _Found:
-    found = {each[0].name: each for each in _find(core.store, core.home)}
+def _get(shared: shared_state.SharedState, name: str) -> _Found:
+    found = {each[0].name: each for each in _find(shared.store, shared.home)}
     if name not in found:
         raise errors.NotFoundError(
             f"checkpoint {name}: the store knows it, or it is not there; `quintain checkpoint "

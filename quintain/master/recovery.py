@@ -9,8 +9,7 @@ of its restarts is used up (up to five times in a row).
 import logging
 import time
 
-from quintain.master import core as core_lib
-from quintain.master import entries, scheduling
+from quintain.master import entries, scheduling, shared_state
 from quintain.master.cleanup import home_identity
 from quintain.master.machine import active_time
 from quintain.master.processes import launcher as launcher_lib
@@ -22,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 def recover(
-    core: core_lib.Core,
+    shared: shared_state.SharedState,
     processes: scheduling.Scheduling,
     launcher: launcher_lib.Launcher,
     *,
@@ -31,7 +30,7 @@ def recover(
     """Loads all experiments that have not ended, and takes over their processes.
 
     Args:
-        core: Gets experiments and processes.
+        shared: Gets experiments and processes.
         processes: Notes what it means that a process is gone.
         launcher: Takes over the processes that are there.
         accept_new_database: Whether the database becomes this home's even if it knows nothing of
@@ -40,26 +39,28 @@ def recover(
     Raises:
         StateError: If the database is not that of the home; nothing was changed then.
     """
-    model_files.clear_staging(core.home)
-    with core.condition:
-        core.deletions.home_id = home_identity.claim(
-            core.home, core.store, accept_new_database=accept_new_database
+    model_files.clear_staging(shared.home)
+    with shared.condition:
+        shared.deletions.home_id = home_identity.claim(
+            shared.home, shared.store, accept_new_database=accept_new_database
         )
-        with core.store.reading() as session:
+        with shared.store.reading() as session:
             records = session.list_experiments(include_archived=True)
             runs = session.list_launches()
             known = session.list_nodes()
-        core.nodes.restore(known)
+        shared.nodes.restore(known)
         for record in records:
             if not record.state.is_terminal:
-                with core.failures_contained(record.id, "while it was loaded"):
-                    entry = core.entries[record.id] = core.load(record.id)
+                with shared.failures_contained(record.id, "while it was loaded"):
+                    entry = shared.entries[record.id] = shared.load(record.id)
                     if entry.config.searcher.time_budget is not None:
-                        core.apply(entry, {"kind": active_time.TAKEN_UP})
+                        shared.apply(entry, {"kind": active_time.TAKEN_UP})
         for each in runs:
-            with core.failures_contained(each.experiment_id, "while its processes were taken over"):
-                _take_over(core, processes, launcher, each)
-        for entry in core.entries.values():
+            with shared.failures_contained(
+                each.experiment_id, "while its processes were taken over"
+            ):
+                _take_over(shared, processes, launcher, each)
+        for entry in shared.entries.values():
             logger.info(
                 "Experiment %d goes on: %s, %d trials.",
                 entry.id,
@@ -69,12 +70,12 @@ def recover(
 
 
 def _take_over(
-    core: core_lib.Core,
+    shared: shared_state.SharedState,
     processes: scheduling.Scheduling,
     launcher: launcher_lib.Launcher,
     record: launch.Launch,
 ) -> None:
-    scratch = str(entries.scratch_dir(core.home, record))
+    scratch = str(entries.scratch_dir(shared.home, record))
     processes.deduplication.expect(record.trial_id)
     lost = []
     for rank, member in enumerate(record.members):
@@ -85,14 +86,14 @@ def _take_over(
         ):
             lost.append(rank)
     is_there = len(lost) < len(record.members)
-    entry = core.entries.get(record.experiment_id)
+    entry = shared.entries.get(record.experiment_id)
     if entry is None:
         if is_there:
             for rank in range(len(record.members)):
                 launcher.kill(launch.member_name(record.launch_id, rank))
-        core.write(lambda session: scheduling.forget_launch(core, session, record))
+        shared.write(lambda session: scheduling.forget_launch(shared, session, record))
         return
     live = entries.LiveLaunch(record, entry.request_ids[record.trial_id], time.monotonic())
-    core.add_launch(live)
+    shared.add_launch(live)
     for rank in lost:
         processes.note_lost(live, rank, "The process was lost while no master watched it.")

@@ -16,8 +16,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
-from quintain.master import core as core_lib
-from quintain.master import entries, throttle
+from quintain.master import entries, shared_state, throttle
 from quintain.master.placing import pools
 
 BACKFILL_SECS: Final = 30.0
@@ -35,14 +34,16 @@ class _Reservation:
 class Reservations:
     """Finds places for trials. The master's lock is held by whoever calls."""
 
-    def __init__(self, core: core_lib.Core, *, backfill_secs: float = BACKFILL_SECS) -> None:
+    def __init__(
+        self, shared: shared_state.SharedState, *, backfill_secs: float = BACKFILL_SECS
+    ) -> None:
         """Starts without reservations.
 
         Args:
-            core: The master's state.
+            shared: The master's state.
             backfill_secs: How long a trial waits before others use what is reserved for it.
         """
-        self._core = core
+        self._shared = shared
         self._backfill_secs = backfill_secs
         self._reservations: dict[int, _Reservation] = {}
         self._backfill: set[int] = set()
@@ -51,7 +52,7 @@ class Reservations:
     def find(self, entry: entries.Entry, trial_id: int) -> tuple[pools.Place, ...] | None:
         """Returns where a trial can go now, or None if it can't."""
         resources = entry.config.resources
-        pool = self._core.nodes.get_pool(entry.needs)
+        pool = self._shared.nodes.get_pool(entry.needs)
         excluded = self._find_excluded(entry, trial_id)
         return pool.find(resources.slots_per_trial, resources.num_processes, excluded)
 
@@ -67,20 +68,20 @@ class Reservations:
             del self._reservations[trial_id]
         reserved = self._reserved()
         for trial_id in list(self._backfill):
-            live = self._core.launches_by_trial.get(trial_id)
+            live = self._shared.launches_by_trial.get(trial_id)
             if live is None or not live.is_backfill:
                 self._backfill.discard(trial_id)
             elif reserved.isdisjoint(live.record.slots):
                 live.is_backfill = False
                 self._backfill.discard(trial_id)
-                self._core.recount(live)
+                self._shared.recount(live)
 
     def _reserved(self) -> set[int]:
         return {slot for each in self._reservations.values() for slot in each.slots}
 
     def is_pausing(self) -> bool:
         """Returns whether no room is made now: for many machines that takes a while."""
-        return not self._making.is_due(len(self._core.nodes.slots))
+        return not self._making.is_due(len(self._shared.nodes.slots))
 
     def is_making(self) -> bool:
         """Returns whether trials wait for places, or could not be looked at yet."""
@@ -97,7 +98,7 @@ class Reservations:
         since = time.monotonic() if former is None else former.since
         self._reservations[trial_id] = _Reservation(slots, since)
         for live in moving:
-            self._core.preempt(live)
+            self._shared.preempt(live)
         return True
 
     def _choose(
@@ -105,7 +106,7 @@ class Reservations:
     ) -> tuple[frozenset[int], list[entries.LiveLaunch]] | None:
         """Returns the slots to reserve, and the trials that have to give way."""
         resources = entry.config.resources
-        pool = self._core.nodes.get_pool(entry.needs)
+        pool = self._shared.nodes.get_pool(entry.needs)
         excluded = self._find_excluded(entry, trial_id)
         best: tuple[int, list[int], list[entries.LiveLaunch]] | None = None
         for candidates in _list_candidates(pool, resources.num_processes):
@@ -123,10 +124,10 @@ class Reservations:
         self, usable: Sequence[int], count: int, excluded: Collection[int]
     ) -> tuple[int, list[int], list[entries.LiveLaunch]] | None:
         """Returns the slots that would be held of trials that move, what to reserve, and them."""
-        core = self._core
+        shared = self._shared
         ranked: list[tuple[int, int, int]] = []
         for slot in usable:
-            holder = core.launches_by_trial.get(core.nodes.holders.get(slot, 0))
+            holder = shared.launches_by_trial.get(shared.nodes.holders.get(slot, 0))
             if holder is None:
                 ranked.append((0, 0, slot))
             elif holder.is_giving_back:
@@ -139,7 +140,7 @@ class Reservations:
         slots = [slot for _, _, slot in chosen]
         pending = any(rank in (1, 3) for rank, _, _ in chosen)
         moving = [
-            core.launches_by_trial[trial]
+            shared.launches_by_trial[trial]
             for trial in {trial for rank, trial, _ in chosen if rank == 3}
         ]
         if not self._can_move(moving, {*slots, *excluded}):
@@ -147,23 +148,23 @@ class Reservations:
         if not pending:
             # All that is missing is used by those that only fill it.
             fillers = {trial for rank, trial, _ in chosen if rank == 2}
-            return 0, slots, [core.launches_by_trial[trial] for trial in fillers]
+            return 0, slots, [shared.launches_by_trial[trial] for trial in fillers]
         return sum(len(live.record.slots) for live in moving), slots, moving
 
     def _can_move(self, moving: Sequence[entries.LiveLaunch], taken: Collection[int]) -> bool:
         """Returns whether trials find free slots elsewhere, so that no trial stops for another."""
         wanted: dict[pools.Needs, int] = {}
         for live in moving:
-            entry = self._core.entries.get(live.record.experiment_id)
+            entry = self._shared.entries.get(live.record.experiment_id)
             if entry is None:
                 return False
-            pool = self._core.nodes.get_pool(entry.needs)
+            pool = self._shared.nodes.get_pool(entry.needs)
             num_slots = len(live.record.slots)
             if pool.find(num_slots, len(live.record.members), taken) is None:
                 return False
             wanted[entry.needs] = wanted.get(entry.needs, 0) + num_slots
         return all(
-            self._core.nodes.get_pool(needs).count_free(taken) >= count
+            self._shared.nodes.get_pool(needs).count_free(taken) >= count
             for needs, count in wanted.items()
         )
 
@@ -176,19 +177,19 @@ class Reservations:
 
     def find_idle(self) -> list[int]:
         """Returns slots that others may use until the place that they are reserved for is free."""
-        core, now = self._core, time.monotonic()
+        shared, now = self._shared, time.monotonic()
         idle: list[int] = []
         for each in self._reservations.values():
             if now - each.since < self._backfill_secs:
                 continue
-            held = [slot for slot in each.slots if slot in core.nodes.holders]
-            holders = {core.nodes.holders[slot] for slot in held}
+            held = [slot for slot in each.slots if slot in shared.nodes.holders]
+            holders = {shared.nodes.holders[slot] for slot in held}
             if any(
-                not core.launches_by_trial[holder].is_backfill
+                not shared.launches_by_trial[holder].is_backfill
                 for holder in holders
-                if holder in core.launches_by_trial
+                if holder in shared.launches_by_trial
             ):
-                idle += [slot for slot in each.slots if slot not in core.nodes.holders]
+                idle += [slot for slot in each.slots if slot not in shared.nodes.holders]
         return sorted(idle)
 
     def find_among(
@@ -199,11 +200,11 @@ class Reservations:
         if resources.num_processes > 1 or not resources.slots_per_trial:
             return None
         excluded = entry.machine_of(trial_id).excluded_slots
-        pool = self._core.nodes.get_pool(entry.needs)
+        pool = self._shared.nodes.get_pool(entry.needs)
         by_node: dict[str, list[int]] = {}
         for slot in idle:
             if slot not in excluded and slot in pool:
-                by_node.setdefault(self._core.nodes.slots[slot].node, []).append(slot)
+                by_node.setdefault(self._shared.nodes.slots[slot].node, []).append(slot)
         for name, slots in by_node.items():
             if len(slots) >= resources.slots_per_trial:
                 return (pools.Place(name, tuple(slots[: resources.slots_per_trial])),)

@@ -16,10 +16,7 @@ def get_shape_list(
 ) -> list[Any]:
     """Returns the shape of a tensor: Python numbers, and scalar tensors for unknown dimensions.
 
-    Args:
-        tensor: Tensor of known rank.
-        expected_rank: The rank, or ranks, that it must have.
-        name: What to call the tensor in an error.
+    `expected_rank` and `name` are those of `assert_rank`; no rank is checked if it is None.
 
     Raises:
         ValueError: If its rank is another.
@@ -36,15 +33,10 @@ def get_shape_list(
 def assert_rank(
     tensor: tf.Tensor, expected_rank: int | Sequence[int], name: str | None = None
 ) -> None:
-    """Checks the number of dimensions of a tensor.
-
-    Args:
-        tensor: The tensor.
-        expected_rank: The rank, or ranks, that it may have.
-        name: What to call the tensor in an error.
+    """Checks the number of dimensions of a tensor, which `name` calls in the error.
 
     Raises:
-        ValueError: If its rank is another.
+        ValueError: If it is not `expected_rank`, or none of several.
     """
     allowed = [expected_rank] if isinstance(expected_rank, int) else list(expected_rank)
     if tensor.shape.rank not in allowed:
@@ -77,15 +69,9 @@ def get_replica_id() -> Any:
 def cross_replica_concat(
     value: tf.Tensor, axis: int, name: str = "cross_replica_concat"
 ) -> tf.Tensor:
-    """Joins the tensors of all replicas along an axis, in the order of the replicas.
+    """Returns the tensors of all replicas joined along an axis, in the order of the replicas.
 
-    Args:
-        value: This replica's tensor. All must have the same, statically known, number of rows.
-        axis: The axis.
-        name: Name of the operation.
-
-    Returns:
-        The joined tensor, the same on all replicas.
+    All must have the same, statically known, number of rows.
 
     Raises:
         RuntimeError: If the first dimension is not known, as for a last batch that may be smaller,
@@ -162,13 +148,9 @@ def deserialize_keras_object(
     custom_objects: Mapping[str, Any] | None = None,
     printable_module_name: str | None = None,
 ) -> Any:
-    """Returns the Keras object that a config describes.
+    """Returns the Keras object that a config of `serialize_keras_object` describes.
 
-    Args:
-        config: What `serialize_keras_object` returned.
-        module_objects: Classes by name, to look in after `custom_objects`.
-        custom_objects: Classes by name.
-        printable_module_name: Not used.
+    Its class is looked for in `custom_objects`, then in `module_objects`, both by name.
     """
     del printable_module_name
     return keras.saving.deserialize_keras_object(

@@ -10,9 +10,6 @@ def lacks_weights(layer: keras.layers.Layer) -> bool:
 
     A layer that creates its parts in `build` counts as built while they are not.
 
-    Args:
-        layer: A layer or a model.
-
     Example:
         >>> lacks_weights(keras.layers.Dense(2)), lacks_weights(keras.layers.Dropout(0.1))
         (True, False)
@@ -22,12 +19,7 @@ def lacks_weights(layer: keras.layers.Layer) -> bool:
 
 
 def make_weights(layer: keras.layers.Layer, shape: tuple[int | None, ...]) -> None:
-    """Makes the weights of a layer of which only inputs of this shape are known, if it lacks any.
-
-    Args:
-        layer: A layer with one input.
-        shape: Shape of the input, with the batch; None where it varies.
-    """
+    """Makes the weights of a layer with one input, of this shape, if it lacks any."""
     if not layer.built:
         layer.build(shape)
     if lacks_weights(layer):

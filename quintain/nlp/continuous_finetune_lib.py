@@ -10,7 +10,6 @@ import dataclasses
 import gc
 import json
 import logging
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -109,14 +108,14 @@ def _finetune_all(
     pretrain_steps: int | None,
     options: run_options.RunOptions,
 ) -> Mapping[str, Any]:
-    """Does what `run_continuous_finetune` does; see there."""
+    """Does the work of `run_continuous_finetune`."""
     _check_own(model_dir)
     strategy = distribution.build_strategy(params.runtime)
     reporter, interruption = options.reporter or orbit.LogReporter(), options.interruption
     options = dataclasses.replace(
         options, run_post_eval=False, save_summary=False, reporter=reporter
     )
-    wait = _create_wait(interruption)
+    wait = (interruption or orbit.Interruption()).wait
     logs: dict[str, Any] = {}
     with distribution.precision(params.runtime):
         for path, step in _iterate_pretrained(params, model_dir, pretrain_steps, reporter, wait):
@@ -144,14 +143,11 @@ def run_from_config(
     Args:
         params: The experiment of one fine-tuning.
         model_dir: Directory of the fine-tuning.
-        experiment: Name of the registered experiment, recorded in `params.yaml`.
-        imports: Modules that register it, recorded as well.
+        experiment: Name of the registered experiment, for `params.yaml`.
+        imports: Modules that register it, for `params.yaml` as well.
         pretrain_steps: Last step of the pretraining.
         allow_config_change: Whether a fine-tuning that was stopped may go on with other settings.
         options: How it goes about its work; its interruption is replaced by one for signals.
-
-    Returns:
-        The metrics of the last evaluation.
 
     Raises:
         Interrupted: On SIGTERM or Ctrl-C.
@@ -212,18 +208,6 @@ def _check_own(model_dir: str) -> None:
             f"model_dir: got {model_dir!r}, whose checkpoints ({found[-1]!r}) are of a run of "
             "another kind; fine-tuning would replace them. Give a directory of its own."
         )
-
-
-def _create_wait(interruption: orbit.Interruption | None) -> Callable[[float], bool]:
-    """Returns what sleeps for some seconds, and returns whether to end."""
-    if interruption is not None:
-        return interruption.wait
-
-    def wait(secs: float) -> bool:
-        time.sleep(secs)
-        return False
-
-    return wait
 
 
 def _iterate_pretrained(
@@ -287,7 +271,6 @@ def _finetune(
 
 
 def _start_from(params: cfg.ExperimentConfig, path: str, step: int) -> cfg.ExperimentConfig:
-    """Returns the experiment that starts from one checkpoint."""
     overrides: dict[str, Any] = {"task": {"init_checkpoint": path}}
     if subdir := params.trainer.best_checkpoint_export_subdir:
         overrides["trainer"] = {"best_checkpoint_export_subdir": f"{subdir}_{step}"}
@@ -310,7 +293,6 @@ def _write_metrics(model_dir: str, task_name: str, step: int, logs: Mapping[str,
 
 
 def _remove_run(model_dir: str) -> None:
-    """Deletes what belongs to one fine-tuning: its checkpoints and its records."""
     for path in checkpoints.list_checkpoints(model_dir):
         checkpoints.delete_checkpoint(path)
     averages = file_paths.join(model_dir, actions.EMA_DIRECTORY)

@@ -12,10 +12,6 @@ def densify(gradient: Any, variable: Any) -> tf.Tensor:
 
     Replicas sum dense gradients only: within a loop over steps, TensorFlow's collective operations
     fail where a shape, such as the number of rows, is another one than in the step before.
-
-    Args:
-        gradient: `tf.Tensor` or `tf.IndexedSlices`.
-        variable: The variable it belongs to.
     """
     if isinstance(gradient, tf.IndexedSlices):
         gradient = tf.math.unsorted_segment_sum(

@@ -99,11 +99,7 @@ class ExponentialMovingAverage(optimizer_wrapper.OptimizerWrapper):
         return bool(self._is_swapped.numpy())
 
     def shadow_copy(self, model: keras.Model) -> None:
-        """Starts the averages of a model's weights, or starts them anew, as copies of the weights.
-
-        Args:
-            model: A built model.
-        """
+        """Starts the averages of a built model, or starts them anew, as copies of the weights."""
         if not self._averages:
             self._create_averages(
                 model.trainable_variables if self.trainable_weights_only else model.variables
@@ -201,7 +197,6 @@ class ExponentialMovingAverage(optimizer_wrapper.OptimizerWrapper):
         self._move(step, {self._var_key(weight) for weight, _ in self._pairs()})
 
     def _move(self, step: Any, keys: Container[Any]) -> None:
-        """Moves the averages of the weights of some keys."""
         decay = self._compute_decay(step)
         for weight, average in self._pairs():
             if self._var_key(weight) not in keys:

@@ -51,8 +51,9 @@ def gradients_are_summed() -> Iterator[None]:
 class FusedOptimizer(keras.optimizers.Optimizer):
     """Base of the optimizers: a subclass declares parameters and slots, and updates a variable.
 
-    Its fields are the arguments of its constructor, and what `get_config` describes. Weights must
-    be float32 or float64, as they are under a `mixed_...` precision policy too.
+    Its fields are the arguments of its constructor, and what `get_config` describes. The config of
+    each rule in `quintain.optimization.configs` says what they mean. Weights must be
+    float32 or float64, as they are under a `mixed_...` precision policy too.
 
     Raises:
         TypeError: If `learning_rate` is neither a number nor a schedule.
@@ -180,7 +181,6 @@ class FusedOptimizer(keras.optimizers.Optimizer):
         return ()
 
     def _get_slots(self, variable: keras.Variable) -> dict[str, keras.Variable]:
-        """Returns the slots of one variable by their names."""
         index = self._get_variable_index(variable)
         return {name: slots[index] for name, slots in self._slots.items()}
 
@@ -270,7 +270,6 @@ class FusedOptimizer(keras.optimizers.Optimizer):
         )
 
     def _update_all(self, gradients: list[Any], variables: list[Any]) -> None:
-        """Limits summed gradients and updates variables by them."""
         hyper = self._prepare_hyper()
         for gradient, variable in zip(self._clip(gradients), variables, strict=True):
             self._run_update(gradient, variable, hyper)
@@ -284,7 +283,6 @@ class FusedOptimizer(keras.optimizers.Optimizer):
         return gradients
 
     def _clip(self, gradients: list[Any]) -> list[Any]:
-        """Limits the summed gradients."""
         return self._clipping.clip(gradients)
 
     def _is_sparse_update(self) -> bool:
@@ -370,6 +368,19 @@ def write(variable: keras.Variable, value: tf.Tensor) -> None:
 def subtract(variable: keras.Variable, change: tf.Tensor) -> None:
     """Subtracts from the current replica's copy of a variable."""
     tf.raw_ops.AssignSubVariableOp(resource=get_handle(variable), value=change)
+
+
+def update_moments(
+    slots: dict[str, keras.Variable], gradient: tf.Tensor, beta_1: Any, beta_2: Any
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Moves the mean of gradients and that of their squares, as Adam does, and returns both."""
+    momentum = tf.convert_to_tensor(slots["momentum"])
+    momentum += (gradient - momentum) * (1.0 - beta_1)
+    velocity = tf.convert_to_tensor(slots["velocity"])
+    velocity += (tf.square(gradient) - velocity) * (1.0 - beta_2)
+    write(slots["momentum"], momentum)
+    write(slots["velocity"], velocity)
+    return momentum, velocity
 
 
 def constrain(variable: keras.Variable) -> None:

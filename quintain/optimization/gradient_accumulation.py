@@ -39,12 +39,7 @@ class GradientAccumulation(optimizer_wrapper.OptimizerWrapper):
         num_batches: int,
         name: str = "GradientAccumulation",
     ) -> None:
-        """Stores what to wrap.
-
-        Args:
-            inner_optimizer: The optimizer that updates the weights.
-            num_batches: Batches of one update, at least 1.
-            name: Name of the optimizer.
+        """Wraps the optimizer that updates the weights, once for `num_batches`, at least 1.
 
         Raises:
             TypeError: If `inner_optimizer` is not a Keras optimizer.
@@ -163,7 +158,6 @@ class _Sums:
         self._variables: list[tf.Variable] = []
 
     def create(self, weights: Sequence[keras.Variable]) -> None:
-        """Creates a sum of 0 for each weight."""
         self._variables = [
             tf.Variable(
                 tf.zeros(weight.shape, weight.dtype),

@@ -66,10 +66,6 @@ class GradientClipping:
 def clip_by_global_norm(gradients: Sequence[tf.Tensor], limit: float) -> list[tf.Tensor]:
     """Scales gradients down together so that their common L2 norm is at most `limit`.
 
-    Args:
-        gradients: Float tensors of any shapes.
-        limit: Largest norm.
-
     Returns:
         The scaled gradients; all NaN if the norm is not finite, so that the fault is not hidden.
     """

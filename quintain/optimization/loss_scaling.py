@@ -92,9 +92,6 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
 
         For steps that were written for older versions of Keras. Others need it only to look at the
         gradients or to change them before `apply`.
-
-        Args:
-            grads: Gradients of the scaled loss; one may be None.
         """
         _LOCAL.unscaled_by = self
         return _multiply(grads, 1 / self._read_scale())
@@ -174,12 +171,7 @@ class FixedLossScaleOptimizer(LossScaleOptimizer):
         loss_scale: float,
         name: str = "FixedLossScaleOptimizer",
     ) -> None:
-        """Stores what to wrap.
-
-        Args:
-            inner_optimizer: The optimizer that updates the weights.
-            loss_scale: Factor of the loss, above 0.
-            name: Name of the optimizer.
+        """Wraps the optimizer that updates the weights.
 
         Raises:
             ValueError: If `loss_scale` is not a positive finite number.

@@ -23,7 +23,7 @@ from quintain import errors, registry
 from quintain.config import base_config, gin_io, one_of
 from quintain.optimization import ema, fused_optimizer
 from quintain.optimization.configs import choices, optimization_config
-from quintain.optimization.schedules import lr_schedule, lr_warmup
+from quintain.optimization.schedules import lr_schedule
 
 CONFIG_PATH: Final = "trainer.optimizer_config"
 """Where the config lies in an experiment's config; error messages start with it."""
@@ -36,7 +36,7 @@ OPTIMIZERS: Final = registry.Registry[str, Callable[..., keras.optimizers.Optimi
 LEARNING_RATES: Final = registry.Registry[str, LearningRateBuilder]("learning rate")
 """Learning rates by `learning_rate.type`. They take the fields of their config."""
 
-WARMUPS: Final = registry.Registry[str, type[lr_warmup.Warmup]]("warm-up")
+WARMUPS: Final = registry.Registry[str, type[lr_schedule.Warmup]]("warm-up")
 """Warm-ups by `warmup.type`. They take the wrapped learning rate and the fields of their config."""
 
 SHARED_OPTIMIZERS: Final = OPTIMIZERS
@@ -102,9 +102,6 @@ class OptimizerFactory:
 
     def __init__(self, config: optimization_config.OptimizationConfig) -> None:
         """Checks the config.
-
-        Args:
-            config: Optimizer, learning rate and warm-up.
 
         Raises:
             ConfigError: If the optimizer or the learning rate is not chosen, or a value is wrong.
@@ -202,7 +199,6 @@ def _get_arguments(config: one_of.OneOfConfig) -> dict[str, Any]:
 
 
 def _check(config: optimization_config.OptimizationConfig) -> None:
-    """Checks that everything needed is chosen and set, and fits together."""
     _check_choice(config.optimizer, "optimizer")
     _check_choice(config.learning_rate, "learning_rate")
     _check_is_set(config.learning_rate, "learning_rate")

@@ -15,11 +15,7 @@ class OptimizerWrapper(keras.optimizers.Optimizer):
     """
 
     def __init__(self, inner_optimizer: keras.optimizers.Optimizer, *, name: str | None) -> None:
-        """Stores the wrapped optimizer.
-
-        Args:
-            inner_optimizer: The optimizer that updates the weights.
-            name: Name of the optimizer.
+        """Wraps the optimizer that updates the weights.
 
         Raises:
             TypeError: If `inner_optimizer` is not a Keras optimizer.

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import pydantic
 from typing_extensions import dataclass_transform
 
+from quintain import errors
 from quintain.config import type_words
 
 C = TypeVar("C", bound=type)
@@ -79,9 +80,10 @@ def _check_one(name: str, annotation: Any, value: Any) -> Any:
     try:
         checked = _find_adapter(annotation).validate_python(value)
     except pydantic.ValidationError:
-        raise ValueError(
-            f"{name}: got {value!r}, expected {type_words.describe(annotation)}."
-        ) from None
+        words = type_words.describe(annotation)
+        choices = type_words.find_choices(annotation)
+        near = errors.suggest(value, choices) if isinstance(value, str) else ""
+        raise ValueError(f"{name}: got {value!r}, expected {words}.{near}") from None
     return tuple(checked) if isinstance(checked, list) else checked
 
 

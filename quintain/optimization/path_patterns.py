@@ -18,13 +18,7 @@ def has_match(patterns: Sequence[str] | None, path: str) -> bool:
 
 
 def warn_if_unused(name: str, patterns: Sequence[str] | None, paths: Sequence[str]) -> None:
-    """Warns of a list of expressions that matches no weight at all: most likely it is misspelt.
-
-    Args:
-        name: Name of the list, for the message.
-        patterns: The expressions; None or an empty list is fine.
-        paths: Paths of all weights.
-    """
+    """Warns of a list of expressions that matches no weight at all: most likely it is misspelt."""
     if patterns and paths and not any(has_match(patterns, path) for path in paths):
         _LOGGER.warning(
             "%s: %r matches none of %d weights, such as %r.",

@@ -164,11 +164,8 @@ def private_sum_applied(divisor: tf.Tensor | float) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def requiring_private_sum(owner: str) -> Iterator[None]:
+def private_sum_required(owner: str) -> Iterator[None]:
     """Makes sure that gradients applied inside are sums of clipped ones, and that some are.
-
-    Args:
-        owner: What applies them, for the error message.
 
     Raises:
         ConfigError: If others are applied, or none.
@@ -196,12 +193,7 @@ def _refuse_if_required() -> None:
 def clip_l2_norm(
     grads_vars: fused_optimizer.GradientsAndVariables, l2_norm_clip: float
 ) -> fused_optimizer.GradientsAndVariables:
-    """Scales gradients down together so that their common L2 norm is at most `l2_norm_clip`.
-
-    Args:
-        grads_vars: (gradient, variable) pairs.
-        l2_norm_clip: Largest norm, above 0.
-    """
+    """Scales gradients down together so that their common L2 norm is at most `l2_norm_clip`."""
     clipped = gradient_clipping.clip_by_global_norm(
         [tf.convert_to_tensor(gradient) for gradient, _ in grads_vars], l2_norm_clip
     )
@@ -214,10 +206,6 @@ def add_noise(
     """Adds Gaussian noise that depends on TensorFlow's global seed.
 
     Training does not use it: see `GaussianMechanism`, whose noise is the same on all replicas.
-
-    Args:
-        grads_vars: (gradient, variable) pairs.
-        noise_stddev: Standard deviation of the noise.
     """
     return [
         (

@@ -5,9 +5,10 @@ call at the same point of it. On a single worker they return at once.
 """
 
 import contextlib
+import functools
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -98,7 +99,7 @@ def any_worker(strategy: tf.distribute.Strategy, value: Any) -> tf.Tensor:
     if num_workers(strategy) == 1:
         return value
     if tf.executing_eagerly():
-        return _functions(strategy).any_worker(value)
+        return _compile(strategy, _any_worker, tf.TensorSpec([], tf.bool))(value)
     return _any_worker(strategy, value)
 
 
@@ -196,33 +197,22 @@ def _is_multi_worker(strategy: tf.distribute.Strategy) -> bool:
 def _gather_array(strategy: tf.distribute.Strategy, row: np.ndarray) -> np.ndarray:
     """Returns the rows of all workers, `[workers, ...]`, from one `[1, length]` int64 of each."""
     num_local = strategy.num_replicas_in_sync // num_workers(strategy)
-    return np.asarray(_functions(strategy).gather(tf.constant(row)))[::num_local]
+    gather_fn = _compile(strategy, _gather_rows, tf.TensorSpec([1, None], tf.int64))
+    return np.asarray(gather_fn(tf.constant(row)))[::num_local]
 
 
-class _Functions:
-    """Collectives as compiled functions: run by Python they take a hundred times longer."""
+@functools.cache
+def _compile(
+    strategy: tf.distribute.Strategy, collective: Callable[..., tf.Tensor], spec: tf.TensorSpec
+) -> Callable[[tf.Tensor], tf.Tensor]:
+    """Returns a collective as a compiled function: run by Python it takes a hundred times longer.
 
-    def __init__(self, strategy: tf.distribute.Strategy) -> None:
-        @tf.function(input_signature=[tf.TensorSpec([], tf.bool)])
-        def any_worker(value: tf.Tensor) -> tf.Tensor:
-            return _any_worker(strategy, value)
-
-        @tf.function(input_signature=[tf.TensorSpec([1, None], tf.int64)])
-        def gather(row: tf.Tensor) -> tf.Tensor:
-            return _gather_rows(strategy, row)
-
-        self.any_worker = any_worker
-        self.gather = gather
-
-
-def _functions(strategy: tf.distribute.Strategy) -> _Functions:
-    """Returns the functions of a strategy, made once: all workers have to make them alike."""
-    extended = strategy.extended
-    functions: _Functions | None = getattr(extended, "_quintain_collectives", None)
-    if functions is None:
-        functions = _Functions(strategy)
-        extended._quintain_collectives = functions
-    return functions
+    It is made once for a strategy: all workers have to make them alike.
+    """
+    compiled: Callable[[tf.Tensor], tf.Tensor] = tf.function(
+        functools.partial(collective, strategy), input_signature=[spec]
+    )
+    return compiled
 
 
 def _any_worker(strategy: tf.distribute.Strategy, value: tf.Tensor) -> tf.Tensor:

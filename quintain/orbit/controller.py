@@ -390,7 +390,6 @@ class Controller:
     def _train_n_steps(
         self, trainer: runner.AbstractTrainer, num_steps: int, target_steps: int
     ) -> None:
-        """Runs one loop, and what follows a loop."""
         start_step = self._current_step()
         start_secs = time.perf_counter()
         with self._recorded_summaries():

@@ -167,12 +167,6 @@ def compile_step(
 
     A graph that finds the end of the data itself has by then run what does not need the data, such
     as the count of a mean. For several datasets that can't be helped.
-
-    Args:
-        step_fn: The step. It takes an iterator, and one element of it.
-        dataset: A nested structure of datasets.
-        iterator: The structure of their iterators.
-        autograph: Whether AutoGraph converts the step.
     """
     if tf.nest.is_nested(dataset):
         return tf.function(step_fn, autograph=autograph)

@@ -182,7 +182,6 @@ class Interruption:
             self.request(signal.Signals(number).name)
 
     def _watch(self, read_fd: int) -> None:
-        """Body of the watcher thread: sets the flag as soon as a signal arrives."""
         with tf.device("CPU:0"):
             self._flag = tf.Variable(self.requested, trainable=False, name="interruption")
         self._ready.set()

@@ -21,12 +21,7 @@ class OptionalSummariesFunction:
     """
 
     def __init__(self, function: Callable[..., Any], **tf_function_kwargs: Any) -> None:
-        """Wraps `function`; it is traced at the first call.
-
-        Args:
-            function: What to compile.
-            **tf_function_kwargs: Passed to `tf.function`.
-        """
+        """Wraps `function`; it is traced at the first call."""
 
         @functools.wraps(function)
         def run_with(*args: Any, **kwargs: Any) -> Any:

@@ -134,11 +134,7 @@ class StandardTrainer(runner.AbstractTrainer, metaclass=abc.ABCMeta):
         return compiled
 
     def take_train_elements(self, take_fn: Callable[[], Any]) -> Any:
-        """Takes the elements of a step before it, where the data may end; part of the graph.
-
-        Args:
-            take_fn: Takes them.
-        """
+        """Takes the elements of a step before it, where the data may end; part of the graph."""
         return take_fn()
 
     @property

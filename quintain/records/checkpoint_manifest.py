@@ -11,6 +11,7 @@ import hashlib
 import json
 import pathlib
 import stat
+import typing
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -37,20 +38,10 @@ class Manifest:
     """Name of the class that wrote the state."""
 
     total_batches: int
-    """Batches that the trial had trained on."""
-
     experiment_id: int
-    """The experiment."""
-
     trial_id: int
-    """The trial."""
-
     seed: int
-    """The trial's seed."""
-
     hparams: dict[str, Any]
-    """The trial's hyperparameters."""
-
     home_id: str = ""
     """The home that the experiment is of; empty if it was written before homes had names."""
 
@@ -93,10 +84,6 @@ def read(directory: pathlib.Path) -> Manifest:
 def parse(data: bytes, where: str) -> Manifest:
     """Returns the manifest that a content holds.
 
-    Args:
-        data: Content of the file.
-        where: The checkpoint, for messages.
-
     Raises:
         CheckpointError: If it can't be understood, or has another layout.
     """
@@ -116,17 +103,11 @@ def parse(data: bytes, where: str) -> Manifest:
 
 
 def _check_types(manifest: Manifest) -> None:
-    """Checks what anybody may have written.
-
-    Raises:
-        TypeError: If a value has another type than it should have, or a path leads elsewhere.
-    """
-    numbers = (manifest.format, manifest.total_batches, manifest.experiment_id, manifest.trial_id)
-    texts = (manifest.kind, manifest.home_id, manifest.launch_id)
-    tables = (manifest.hparams, manifest.hashes, manifest.sizes)
-    for values, kind in ((numbers, int), (texts, str), (tables, dict)):
-        if any(type(one) is not kind for one in values):
-            raise TypeError(f"expected {kind.__name__} where there is none")
+    """Checks types and paths of a manifest that anybody may have written."""
+    for name, kind in typing.get_type_hints(Manifest).items():
+        expected = typing.get_origin(kind) or kind
+        if type(getattr(manifest, name)) is not expected:
+            raise TypeError(f"{name}: expected {expected.__name__}")
     for table, kind in ((manifest.hashes, str), (manifest.sizes, int)):
         if any(type(one) is not kind for one in table.values()):
             raise TypeError(f"expected {kind.__name__} for each file")

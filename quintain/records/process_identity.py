@@ -26,10 +26,6 @@ _HAS_PROC: Final = os.path.exists("/proc/self/stat")
 def find(pid: int, launch_id: str = "") -> trial.ProcessIdentity | None:
     """Returns the identity of a process, or None if there is none of this number.
 
-    Args:
-        pid: Number of the process.
-        launch_id: Name to store in the identity.
-
     Example:
         >>> find(os.getpid()).pid == os.getpid()
         True
@@ -64,7 +60,7 @@ def find_mark(pid: int) -> str | None:
 
 @functools.cache
 def find_place() -> str:
-    """Returns what processes have in common that can see each other by their numbers.
+    """Returns the start of the machine and the namespace that this process is numbered in.
 
     It differs between machines, between two starts of a machine, and between containers.
     """

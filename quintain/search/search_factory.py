@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from quintain import errors
-from quintain.records.config import experiment_spec, searcher_base
+from quintain.records.config import experiment_spec, searcher_config
 from quintain.search import base_search, searcher
 from quintain.search import space as space_lib
 
@@ -50,7 +50,7 @@ def check(
 
 
 def build_method(
-    config: searcher_base.SearcherConfig, space: space_lib.Space, random: np.random.RandomState
+    config: searcher_config.SearcherConfig, space: space_lib.Space, random: np.random.RandomState
 ) -> base_search.SearchMethod:
     """Builds a search method; its lengths are those of the config, in the config's unit.
 
@@ -61,7 +61,7 @@ def build_method(
         space: The hyperparameters.
         random: Source of all random numbers.
     """
-    shared = searcher_base.SearcherConfig().as_dict()
+    shared = searcher_config.SearcherConfig().as_dict()
     arguments: dict[str, Any] = {}
     for name, value in config.as_dict().items():
         if isinstance(value, Mapping):

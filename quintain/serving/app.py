@@ -15,8 +15,6 @@ import quintain
 from quintain import errors
 from quintain.serving import (
     batching,
-    column_format,
-    joining,
     metering,
     request_bodies,
     served_model,
@@ -62,9 +60,9 @@ def build_app(
         hosts: Names of the server besides those of this machine; see `request_checks.parse_host`.
     """
     metrics = metering.Metrics()
-    batcher: batching.Batcher | joining.Joiner
+    batcher: batching.Batcher | batching.Joiner
     if model.join is not None:
-        batcher = joining.Joiner(
+        batcher = batching.Joiner(
             model.join,
             max_requests=max_batch_size,
             max_queue=max_queue,
@@ -128,7 +126,7 @@ def build_app(
 
         found = await answers.answer(await answers.check(request, read), request)
         if is_in_columns:
-            return {"outputs": column_format.to_columns(found)}
+            return {"outputs": request_bodies.to_columns(found)}
         return {"predictions": found}
 
     if model.field != "texts":
@@ -167,19 +165,14 @@ class _Answers:
     """Answers the instances of requests, through the batches that they share."""
 
     model: served_model.ServedModel
-    batcher: batching.Batcher | joining.Joiner
+    batcher: batching.Batcher | batching.Joiner
     max_queue: int
     timeout_secs: float
 
     async def check(
         self, request: fastapi.Request, read: Callable[[Any], list[Any]]
     ) -> Sequence[Any]:
-        """Returns the instances of a request as the model takes them, which is all that stays.
-
-        Args:
-            request: The request.
-            read: Returns the instances of what its body says.
-        """
+        """Returns the instances of a request as the model takes them, which is all that stays."""
         given = read(request_checks.take_json(request.scope))
         if len(given) > self.max_queue:
             raise fastapi.HTTPException(
@@ -232,7 +225,6 @@ async def _wait_until_client_leaves(request: fastapi.Request) -> None:
 
 
 async def _explain_bad_instance(_: fastapi.Request, error: Any) -> responses.Response:
-    """Says which instance the model can't answer."""
     return responses.JSONResponse({"detail": str(error)}, 422)
 
 

@@ -60,10 +60,6 @@ class Classifier:
     def load(cls, model_dir: str, *, checkpoint: str | None = None) -> "Classifier":
         """Returns the classifier of a run's directory, or of one that `quintain export` wrote.
 
-        Args:
-            model_dir: The directory.
-            checkpoint: Checkpoint of the run to use. None takes the newest.
-
         Raises:
             CheckpointError: If there is no checkpoint or it does not fit.
             ConfigError: If the directory holds something else.
@@ -77,10 +73,6 @@ class Classifier:
     @classmethod
     def fits(cls, model_dir: str, *, checkpoint: str | None = None) -> bool:
         """Returns whether a directory holds a model of texts that `load` takes.
-
-        Args:
-            model_dir: The directory of a run or of an export.
-            checkpoint: Checkpoint of the run. None takes the newest.
 
         Raises:
             CheckpointError: If there is no checkpoint, or an export is damaged.

@@ -36,10 +36,6 @@ class Row:
 def read(path: str, inputs: Mapping[str, tf.TensorSpec]) -> Iterator[Row]:
     """Yields the instances of a file, whose kind its name tells.
 
-    Args:
-        path: A file whose name ends in one of `SUFFIXES`.
-        inputs: What the model takes, by name.
-
     Raises:
         ConfigError: If the name ends in something else.
         DataError: If the file as a whole can't be used.

@@ -20,7 +20,6 @@ class Metrics:
     """Counters, in Prometheus' format."""
 
     def __init__(self) -> None:
-        """Starts at 0."""
         self.registry = prometheus_client.CollectorRegistry()
         common: dict[str, Any] = {"registry": self.registry}
         self.requests = prometheus_client.Counter(
@@ -53,7 +52,6 @@ class Meter:
     """Stands before an app: counts requests with a body, and how long they take."""
 
     def __init__(self, app: Any, *, metrics: Metrics) -> None:
-        """Stores the app behind it, and the counters."""
         self._app = app
         self._metrics = metrics
 

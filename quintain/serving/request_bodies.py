@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from quintain import errors
-from quintain.serving import column_format
 
 SIGNATURE: Final = "serving_default"
 """The signature; there is one."""
@@ -19,10 +18,6 @@ _LONGEST_EXAMPLE: Final = 200
 
 def show_example(field: str, example: Any) -> str:
     """Returns what messages say of how a body should look.
-
-    Args:
-        field: What the list of instances is called.
-        example: An instance, of any size.
 
     Example:
         >>> show_example("texts", "some text")
@@ -34,11 +29,6 @@ def show_example(field: str, example: Any) -> str:
 
 def read_list(body: Any, field: str, hint: str) -> list[Any]:
     """Returns the instances of a body that has nothing but them.
-
-    Args:
-        body: What the JSON of a request says.
-        field: What the list is called.
-        hint: See `show_example`.
 
     Raises:
         DataError: If the body holds something else.
@@ -74,8 +64,40 @@ def read_instances(body: Any, hint: str) -> tuple[list[Any], bool]:
     if (rows is None) == (columns is None):
         raise errors.DataError(f"body: expected one of `instances` and `inputs`, {hint}.")
     if columns is not None:
-        return column_format.to_rows(columns), True
+        return to_rows(columns), True
     return _check_list("instances", rows, hint), False
+
+
+def to_rows(inputs: Any) -> list[Any]:
+    """Returns the instances of columns.
+
+    Args:
+        inputs: For each input a list of the values of all examples; or one such list.
+
+    Raises:
+        DataError: If a column is no list, or they have different numbers of examples.
+    """
+    columns = inputs if isinstance(inputs, Mapping) and inputs else {"inputs": inputs}
+    sizes = {}
+    for name, column in columns.items():
+        if not isinstance(column, list) or not column:
+            raise errors.DataError(f"{name}: got {errors.show(column)}, expected a list of values.")
+        sizes[name] = len(column)
+    if len(set(sizes.values())) != 1:
+        raise errors.DataError(
+            f"inputs: got columns of the lengths {sizes}, expected a value for each example."
+        )
+    if not isinstance(inputs, Mapping):
+        return list(inputs)
+    rows = zip(*columns.values(), strict=True)
+    return [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+def to_columns(results: Sequence[Any]) -> Any:
+    """Returns results as columns by name; of a model with one output the column alone."""
+    if not all(isinstance(one, Mapping) for one in results):
+        return list(results)
+    return {name: [one[name] for one in results] for name in results[0]}
 
 
 def _check_fields(body: Any, names: Sequence[str], hint: str) -> Mapping[str, Any]:

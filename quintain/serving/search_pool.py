@@ -166,7 +166,6 @@ class SearchPool:
 
 
 def _count_threads() -> int:
-    """Returns how many threads TensorFlow may use for an operation."""
     given = tf.config.threading.get_intra_op_parallelism_threads()
     given = given or int(os.environ.get("TF_NUM_INTRAOP_THREADS") or 0)
     return given or len(os.sched_getaffinity(0))

@@ -162,11 +162,6 @@ def _serve_translator(
 def check_texts(texts: Texts, num_fields: int, most: int) -> None:
     """Refuses what is no text, or too long for certain, before it costs the time to cut it.
 
-    Args:
-        texts: Instances.
-        num_fields: Texts of an instance.
-        most: Bytes of a text.
-
     Raises:
         DataError: If an instance can't be answered; it says which, counted from 1.
     """

@@ -1,17 +1,21 @@
 """Any model, asked through its default signature: instances in, outputs by name."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 import tensorflow as tf
 
 from quintain import errors
-from quintain.core import export_base
-from quintain.serving import exporter, instances, servable
+from quintain.core import export_base, model_export
+from quintain.orbit import iterators
+from quintain.serving import exporter, instances, servable, trained_run
 
 BATCH_SIZE: Final = 64
 """Instances that the model is given at a time unless the caller says otherwise."""
+
+DATA_CHOICES: Final = {"train": "train_data", "validation": "validation_data"}
+"""Which data a task has, with the fields of its config."""
 
 _DEFAULT: Final = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 
@@ -26,10 +30,6 @@ class SignatureModel:
 
     def __init__(self, function: Any, owner: Any = None) -> None:
         """Stores the function.
-
-        Args:
-            function: A concrete function of named tensors that returns a mapping.
-            owner: What has to live as long as the function.
 
         Raises:
             ConfigError: If an input or an output has no dimension for the batch.
@@ -164,3 +164,43 @@ class SignatureModel:
 
 def _get_name(spec: tf.TensorSpec) -> str:
     return spec.name or "inputs"
+
+
+def predict_data(
+    model_dir: str, choice: str, *, checkpoint: str | None = None
+) -> Iterator[dict[str, Any]]:
+    """Yields what the model of a run gives for each example of the run's data, as plain data.
+
+    Args:
+        model_dir: Directory of the run.
+        choice: One of `DATA_CHOICES`. Training data are read once, in their order.
+        checkpoint: Checkpoint of the run. None takes the newest.
+
+    Raises:
+        CheckpointError: If there is no checkpoint, or it does not fit.
+        ConfigError: If the directory holds no run, or its task has no such data.
+    """
+    found = None
+    if not exporter.is_export(model_dir):
+        found = trained_run.load(model_dir, checkpoint=checkpoint)
+    params = getattr(found.task.task_config, DATA_CHOICES[choice], None) if found else None
+    if found is None or params is None:
+        reason = f"has no task.{DATA_CHOICES[choice]}" if found else "is an export, without data"
+        raise errors.ConfigError(f"--data: got {choice!r}, but {model_dir!r} {reason}.")
+    task, model = found.task, found.model
+    params = params.replace(is_training=False)
+
+    @tf.function(reduce_retracing=True)
+    def infer(batch: Any) -> dict[str, tf.Tensor]:
+        features, _ = task.split_inputs(batch)
+        names = getattr(model, "output_names", None) or ()
+        outputs = task.inference_step(features, model)
+        return model_export.name_parts(outputs, model_export.OUTPUTS, names)
+
+    for batch in iterators.create(task.build_inputs(params)):
+        outputs = {name: value.numpy() for name, value in infer(batch).items()}
+        for row in range(len(next(iter(outputs.values()), ()))):
+            yield {
+                name: instances.to_plain(np.asarray(values[row]))
+                for name, values in outputs.items()
+            }

@@ -6,14 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
+import tensorflow as tf
 
 import quintain.nlp.experiments  # noqa: F401  Registers those that a run may be of.
 from quintain import errors
-from quintain.checkpoints import checkpoints
-from quintain.core import base_task, task_factory, trained_weights
+from quintain.checkpoints import checkpoint_fit, checkpoints, saved_graph
+from quintain.core import base_task, task_factory
 from quintain.core.multitask import configs
 from quintain.core.progressive import staged_policy
+from quintain.files import literal_paths
 from quintain.kernels import modes
+from quintain.optimization import ema, optimizer_wrapper
 from quintain.run import experiment_parser
 from quintain.settings import config_definitions as cfg
 
@@ -65,8 +68,36 @@ def load(
     config = task_cls.bind_to_run(config, model_dir).replace(**(overrides or {}))
     task = task_factory.get_task(config, logging_dir=model_dir)
     model = task.build_model()
-    trained_weights.restore_trained(model, task, params, path)
+    restore_weights(model, task, params, path)
     return TrainedRun(task, model, path, params.runtime.kernel_mode)
+
+
+def restore_weights(
+    model: keras.Model, task: base_task.Task, params: cfg.ExperimentConfig, path: str
+) -> None:
+    """Restores the weights that a run evaluates: their average, where it keeps one.
+
+    Raises:
+        CheckpointError: If the checkpoint does not exist, or does not fit.
+    """
+    checkpoint_fit.restore_model(model, path)
+    if params.trainer.optimizer_config.ema is None:
+        return
+    optimizer: Any = task.create_optimizer(params.trainer.optimizer_config, params.runtime)
+    average = optimizer_wrapper.find_wrapper(optimizer, ema.ExponentialMovingAverage)
+    if average is None:
+        return
+    average.shadow_copy(model)
+    try:
+        status = tf.train.Checkpoint(optimizer=optimizer).read(literal_paths.checkpoint(path))
+        status.expect_partial().assert_existing_objects_matched()
+    except (tf.errors.OpError, ValueError, AssertionError) as error:
+        raise errors.CheckpointError(
+            f"The checkpoint {path!r} holds no average of the weights that fits "
+            f"`trainer.optimizer_config.ema`: {saved_graph.describe_error(error)}"
+        ) from error
+    if not average.is_swapped:
+        average.swap_weights()
 
 
 def choose_checkpoint(model_dir: str) -> str:

@@ -39,9 +39,6 @@ class ExportedTranslation:
     def __init__(self, directory: str) -> None:
         """Loads an export.
 
-        Args:
-            directory: What `quintain export` wrote.
-
         Raises:
             CheckpointError: If it is no export, or a damaged one.
             ConfigError: If the model does something else than translate.
@@ -69,14 +66,7 @@ class ExportedTranslation:
         prefix: tf.Tensor | None = None,
         seed: tf.Tensor | None = None,
     ) -> dict[str, Any]:
-        """Finds outputs for sources `[B, S]`; see `Seq2SeqTransformer.decode`.
-
-        Args:
-            source: Ids, padded with 0.
-            options: Those of the export.
-            prefix: None; the translator sees to it.
-            seed: Not used; the export draws as it likes.
-        """
+        """Finds outputs for sources `[B, S]`, padded with 0, by the options of the export."""
         del options, prefix, seed
         return self._loaded.serve_tokens(source)
 
@@ -450,12 +440,6 @@ class _Searches:
     """The searches of a model, each kept for the next sentences with the same options."""
 
     def __init__(self, model: Any, kernels: modes.KernelMode) -> None:
-        """Stores the parts.
-
-        Args:
-            model: A `Seq2SeqTransformer`, or an `ExportedTranslation`.
-            kernels: Whether native code may be used; where it can't be, it is not.
-        """
         self._model = model
         self._is_export = isinstance(model, ExportedTranslation)
         self._is_native = kernels is not modes.KernelMode.TENSORFLOW and not self._is_export

@@ -78,9 +78,6 @@ class TrialStorage(abc.ABC):
     def stage(self, name: str) -> pathlib.Path:
         """Returns an empty local directory for the files of a new checkpoint.
 
-        Args:
-            name: Name of the new checkpoint.
-
         Raises:
             CheckpointError: If nothing can be written.
         """
@@ -234,10 +231,6 @@ class CheckpointStorage(TrialStorage):
 
     def find_damage(self, name: str, sizes: Mapping[str, int]) -> str | None:
         """Returns what is wrong with the files of a checkpoint, or None if it is whole.
-
-        Args:
-            name: Name of the checkpoint.
-            sizes: Bytes of each file that there should be; see `fetch`.
 
         Raises:
             CheckpointError: If the storage can't be read at all.

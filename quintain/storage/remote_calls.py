@@ -116,13 +116,7 @@ class RemoteCalls:
         doing: str,
         sizes: Mapping[str, int] = _NO_SIZES,
     ) -> None:
-        """Calls for several files at a time.
-
-        Args:
-            paths: The files.
-            function: Is called with each.
-            doing: As for `call`; the path is put behind it.
-            sizes: Bytes of those that are sent or got.
+        """Calls a function for several files at a time, as `call` does.
 
         Raises:
             CheckpointError: As for `call`.

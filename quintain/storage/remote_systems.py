@@ -70,11 +70,6 @@ def open_system(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
 def require_bucket(url: str, system: Any, root: str) -> None:
     """Raises if that is gone in which everything is that is found below a URL.
 
-    Args:
-        url: The URL.
-        system: Its file system.
-        root: The path there.
-
     Raises:
         NoBucketError: If the bucket, or for other than object stores the directory, is not there.
     """
@@ -98,11 +93,6 @@ def require_bucket(url: str, system: Any, root: str) -> None:
 
 def check(url: str, options: Mapping[str, Any], *, patience_secs: float) -> None:
     """Checks that files can be written, read and deleted below a URL, by one that has no content.
-
-    Args:
-        url: Where.
-        options: What fsspec's file system is made with.
-        patience_secs: How long it is waited for if it does not answer.
 
     Raises:
         ConfigError: If not; it says why, and what to do.

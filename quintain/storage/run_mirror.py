@@ -165,11 +165,7 @@ class RunMirror:
         self._remove({one.key for one in former.values()} - {one.key for one in files.values()})
 
     def settle(self, directory: pathlib.Path) -> None:
-        """Puts all files to their own places, where other programs look for them.
-
-        Args:
-            directory: What was pushed last.
-        """
+        """Puts all files to their own places, where other programs look for them."""
         moved = {path for path, one in self._last.files.items() if one.key != path}
         if moved:
             self._require_own()

@@ -58,11 +58,6 @@ class UploadProcess:
     def commit(self, request: Mapping[str, Any], directory: pathlib.Path, name: str) -> None:
         """Makes a staged directory a checkpoint; see `TrialStorage.commit`.
 
-        Args:
-            request: `TrialStorage.upload_request` of its storage.
-            directory: The directory.
-            name: Name of the checkpoint.
-
         Raises:
             CheckpointError: If it can't be written, or the process ended.
         """
@@ -98,11 +93,7 @@ class UploadProcess:
 
 
 def main(parent: int) -> int:
-    """Does what the standard input says until that ends, or the process does that started this.
-
-    Args:
-        parent: That process.
-    """
+    """Does what the standard input says until that ends, or the process does that started this."""
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     with retries.wait_listener(lambda text: _say({_WAITS: text})):

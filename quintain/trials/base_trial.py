@@ -26,20 +26,12 @@ class Trial(abc.ABC):  # noqa: B024 - its subclasses say what is abstract
 
     @classmethod
     def find_missing(cls, functions: Collection[str]) -> list[str]:
-        """Returns the methods that the class lacks.
-
-        Args:
-            functions: Names of the functions beside it.
-        """
+        """Returns the methods that the class lacks."""
         del functions
         return sorted(getattr(cls, "__abstractmethods__", ()))
 
     def __init__(self, context: Any = None) -> None:
-        """Stores the context, for subclasses that call it.
-
-        Args:
-            context: The `TrialContext`, the hyperparameters, or nothing.
-        """
+        """Stores the `TrialContext`, the hyperparameters, or nothing."""
         self.context = context
 
 
@@ -48,8 +40,6 @@ class TrainResult:
     """Result of training on some batches."""
 
     num_inputs: int
-    """Examples seen."""
-
     batch_metrics: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     """Metrics of each batch; empty if only means are known."""
 
@@ -62,10 +52,7 @@ class ValidationResult:
     """Result of one pass through the validation data."""
 
     metrics: dict[str, Any]
-    """Values by name."""
-
     num_inputs: int
-    """Examples seen."""
 
 
 class TrialController(abc.ABC):
@@ -80,12 +67,6 @@ class TrialController(abc.ABC):
     """
 
     def __init__(self, trial: Any, context: trial_context.TrialContext) -> None:
-        """Stores the trial; subclasses build their graphs here.
-
-        Args:
-            trial: The user's trial.
-            context: What is known of it.
-        """
         self.trial = trial
         self.context = context
 
@@ -150,12 +131,7 @@ class TrialController(abc.ABC):
 
 
 def create_trial(trial_class: type[Any], context: trial_context.TrialContext) -> Any:
-    """Makes the user's trial, in the way that its `__init__` wants.
-
-    Args:
-        trial_class: The user's class.
-        context: What is known of the trial.
-    """
+    """Makes the user's trial, in the way that its `__init__` wants."""
     names = [name for name in inspect.signature(trial_class).parameters if name != "self"]
     if not names:
         return trial_class()

@@ -34,13 +34,7 @@ class DistributedContext:
     """
 
     def __init__(self, rank: int = 0, nodes: Sequence[str] = ("",), *, key: bytes = b"") -> None:
-        """Stores the place of this process.
-
-        Args:
-            rank: Number of this process.
-            nodes: The machine of each process.
-            key: Secret of the processes of the trial, which authenticates their messages.
-        """
+        """Takes the machine of each process, and the secret that authenticates their messages."""
         machines = list(dict.fromkeys(nodes))
         self.rank = rank
         self.size = len(nodes)
@@ -97,11 +91,7 @@ class DistributedContext:
         return [pickle.loads(self._open(part, rank)) for rank, part in enumerate(sealed)]
 
     def _open(self, sealed: bytes, rank: int) -> bytes:
-        """Returns the content of a message: unpickling one of somebody else would run their code.
-
-        Raises:
-            ClusterError: If it is not of this process of the trial, and of this exchange.
-        """
+        """Returns a message: unpickling one of somebody else would run their code."""
         seal, content = sealed[:_SEAL_BYTES], sealed[_SEAL_BYTES:]
         if not hmac.compare_digest(seal, self._seal(content, rank)):
             raise errors.ClusterError(

@@ -25,14 +25,14 @@ from quintain.core.multitask import configs as multitask_configs
 from quintain.core.progressive import configs as progressive_configs
 from quintain.distribute import distribution, runtime_environment
 from quintain.input.diagnosis import data_faults
-from quintain.records.config import source_names
+from quintain.records.config import experiment_spec, source_names
 from quintain.run import run_files
 from quintain.search import hyperparameters
 from quintain.search import space as space_lib
 from quintain.settings import config_definitions as cfg
 from quintain.trials import base_trial, trial_context
 from quintain.trials.keras import keras_variables
-from quintain.trials.process import gang, trial_loader
+from quintain.trials.process import gang
 
 _ALIASES: Final = {
     "global_batch_size": "task.train_data.global_batch_size",
@@ -347,11 +347,7 @@ class TaskTrialController(base_trial.TrialController):
 
 
 def _find_gang_runtime(runtime: cfg.RuntimeConfig) -> dict[str, Any]:
-    """Returns what several processes need in place of an experiment's own devices.
-
-    Raises:
-        ConfigError: If the experiment needs devices that they do not have.
-    """
+    """Returns what several processes need in place of an experiment's own devices."""
     if runtime.distribution in (cfg.Distribution.TPU, cfg.Distribution.PARAMETER_SERVER):
         raise errors.ConfigError(
             f"runtime.distribution_strategy: got {runtime.distribution_strategy!r}, expected "
@@ -377,4 +373,4 @@ def _to_metrics(logs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _experiment_name(config: Mapping[str, Any]) -> str:
-    return str(config.get("entrypoint") or "").removeprefix(trial_loader.EXPERIMENT_PREFIX)
+    return str(config.get("entrypoint") or "").removeprefix(experiment_spec.REGISTERED_PREFIX)

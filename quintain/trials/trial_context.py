@@ -53,12 +53,6 @@ class TrialContext:
     def __init__(
         self, spec: trial.TrialSpec, functions: Mapping[str, Callable[..., Any]] | None = None
     ) -> None:
-        """Stores what is known.
-
-        Args:
-            spec: The trial.
-            functions: Functions of the user's module.
-        """
         self.spec = spec
         nodes = [each.node for each in spec.peers] or [""]
         self.distributed = distributed_context.DistributedContext(

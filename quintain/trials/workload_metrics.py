@@ -85,11 +85,6 @@ def _to_plain(name: str, value: Any) -> Any:
 def require_searched(searched: str, measured: Collection[str], aliases: Mapping[str, str]) -> None:
     """Checks that the metric by which the search judges is among those of the validation.
 
-    Args:
-        searched: The metric.
-        measured: Names of what the validation measures.
-        aliases: Other names of the metrics, by which the searched one may be called.
-
     Raises:
         TrialError: If it is not.
     """

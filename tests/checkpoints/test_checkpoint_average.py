@@ -6,8 +6,9 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.checkpoints import checkpoint_average, checkpoint_fit, checkpoints
-from quintain.core import task_factory, trained_weights
+from quintain.core import task_factory
 from quintain.run import train_lib
+from quintain.serving import trained_run
 
 
 def _save(path, step, values, *, state=""):
@@ -198,7 +199,7 @@ def test_what_a_run_evaluates_is_averaged_too(line_params, tmp_path):
 
     def load(path):
         model = task.build_model()
-        trained_weights.restore_trained(model, task, params, path)
+        trained_run.restore_weights(model, task, params, path)
         return model
 
     parts = np.stack([load(path).weights[0].numpy() for path in paths]).astype(np.float64)

@@ -204,7 +204,7 @@ def run_tasks(directory, epochs, is_evaluated):
     return read(model)
 
 
-@pytest.mark.long("Further cases of a test of which some run every time", but=["run_task"])
+@pytest.mark.long("The resumed run beside it has evaluations, too")
 @pytest.mark.slow
 @pytest.mark.parametrize("run", [run_fit, run_task, run_tasks])
 def test_a_run_with_evaluations_ends_with_the_state_of_one_without(run, tmp_path):

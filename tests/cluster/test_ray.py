@@ -17,7 +17,7 @@ from quintain.records.rows import states
 
 ROOT = pathlib.Path(__file__).parents[2]
 DEADLINE_SECS = 300.0
-BATCHES = 400
+BATCHES = 240
 CONFIG = """
 name: digits
 entrypoint: model_def:DigitsTrial
@@ -189,9 +189,12 @@ def home(tmp_path, cluster):
 
 @pytest.mark.slow
 @pytest.mark.e2e
-def test_trials_lose_nothing_by_kills_and_leave_nodes_that_go_and_no_secret_is_seen(home, cluster):
+def test_trials_lose_nothing_by_kills_and_leave_nodes_that_go_and_no_secret_is_seen(
+    home, cluster, is_long
+):
+    num_trials = 4 if is_long else 2
     home.start()
-    home.create(batches=BATCHES, trials=4)
+    home.create(batches=BATCHES, trials=num_trials)
     wait_for(lambda: all(each.total_batches for each in home.trials()))
     agents = find_agents(cluster)
     drained, killed = cluster.nodes
@@ -211,9 +214,9 @@ def test_trials_lose_nothing_by_kills_and_leave_nodes_that_go_and_no_secret_is_s
     wait_for(home.is_done)
 
     assert len(agents) == 2
-    assert [(each.state, each.restarts, each.total_batches) for each in home.trials()] == 4 * [
-        (states.TrialState.COMPLETED, 0, BATCHES)
-    ]
+    assert [
+        (each.state, each.restarts, each.total_batches) for each in home.trials()
+    ] == num_trials * [(states.TrialState.COMPLETED, 0, BATCHES)]
     token = (home.path / "agent.token").read_text().strip()
     assert token not in shown
     written = [*cluster.directory.rglob("*"), *home.path.rglob("*.log"), home.path / "out"]

@@ -29,7 +29,7 @@ _MAY_LIST = {
     "trials/process/rank_files.py": "lists what the trial has written itself",
     "trials/task_trial.py": "lists the trial's own files",
     "trials/process/trial_loader.py": "reads the user's code, which is a copy",
-    "trials/warm_start.py": "lists the devices of the system, by name only",
+    "trials/warm_up.py": "lists the devices of the system, by name only",
 }
 """Files that list directories without `changing_files`, and why nothing fails by it."""
 

@@ -31,7 +31,6 @@ GARDEN = "the signature of the Model Garden"
 GROUND = {"files", "process", "reference", "terminal", "testing"}
 
 SMALL_FILES = {
-    "core/trained_weights.py": "to be merged",
     "garden/nlp/serving/export_savedmodel_util.py": "a path of the Model Garden",
     "input/dataset_fn.py": "a path of the Model Garden",
     "modeling/activations/gelu.py": "a path of the Model Garden",
@@ -42,7 +41,6 @@ SMALL_FILES = {
     "nlp/experiments/multitask_translation.py": "the name of an experiment",
     "nlp/experiments/progressive_translation.py": "the name of an experiment",
     "nlp/experiments/sentence_prediction.py": "the name of an experiment",
-    "nlp/metrics/perplexity.py": "to be merged",
     "orbit/actions/conditional_action.py": "a path of Orbit",
     "orbit/actions/save_checkpoint_if_preempted.py": "a path of Orbit",
     "server/alert_request.py": "to be merged",
@@ -53,7 +51,6 @@ SMALL_FILES = {
     "server/routes/sign_in.py": "a path of the API",
     "server/routes/timeline.py": "a path of the API",
     "server/search_check.py": "to be merged",
-    "serving/task_data.py": "to be merged",
     "trials/estimator.py": "a path of PEDL",
 }
 """Files under 60 lines with one importer, and why they stay."""
@@ -76,7 +73,6 @@ SAME_NAMES = {
         "following.py",
         "importance.py",
         "master.py",
-        "model_check.py",
         "node.py",
         "nodes.py",
         "provenance.py",
@@ -92,19 +88,16 @@ SAME_NAMES = {
 """Basenames that several files of a half have."""
 
 PRIVATE_CLASSES = {
-    "checkpoints/checkpoint_fit.py: class _Subset(tf.__internal__.tracking.Trackable)",
     "checkpoints/task_state.py: class TaskVariables(tf.__internal__.tracking.Trackable)",
-    "core/loop/dataset_distribution.py: eager._rng",
     "core/steps/former_steps.py: model._compiled_metrics_update_state",
     "distribute/distribution.py: extended._communication_options",
-    "orbit/cluster.py: extended._quintain_collectives",
     "trials/graphs/estimator_trial.py: rebuilt._call_input_fn",
     "trials/graphs/estimator_trial.py: rebuilt._call_model_fn",
     "trials/older/keras2_optimizers.py: keras.optimizers.Optimizer._backend_update_step",
     "trials/older/tf1_optimizers.py: _Optimizer._apply_dense",
     "trials/older/tf1_optimizers.py: _Optimizer._apply_sparse",
-    "trials/warm_start.py: eager_context._context",
-    "trials/warm_start.py: graphs._global_default_graph",
+    "trials/warm_up.py: eager_context._context",
+    "trials/warm_up.py: graphs._global_default_graph",
 }
 """Private base classes of libraries, and private attributes of their objects that are set."""
 

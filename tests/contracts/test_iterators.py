@@ -12,7 +12,7 @@ _OVER_OTHER_THINGS = {
     "nlp/data/tokenizers.py",
     "serving/instance_files.py",
     "serving/instances.py",
-    "serving/task_data.py",
+    "serving/signature_model.py",
     "serving/translator.py",
     "trials/graphs/repeatable_candidates.py",
 }

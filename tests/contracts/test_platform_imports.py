@@ -1,4 +1,4 @@
-"""The platform half runs without TensorFlow, asking for help waits for nothing, and seeds hold."""
+"""The platform half runs without TensorFlow, and asking for help waits for nothing."""
 
 import json
 import pathlib
@@ -54,16 +54,3 @@ def test_cli_server_and_master_load_no_tensorflow():
 )
 def test_commands_load_what_they_need_only(module, unwanted):
     assert not list_loaded(f"import {module}") & unwanted
-
-
-def test_importing_draws_no_random_numbers():
-    """Else what a seed gives would depend on what was imported before it was set."""
-    statement = (
-        "import random, keras, numpy, tensorflow\n"
-        "read = lambda: repr((random.getstate(), numpy.random.get_state()))\n"
-        "before = read()\n"
-        "import quintain.garden.common.registry_imports\n"
-        "assert read() == before"
-    )
-
-    assert "quintain.garden.nlp.layers.mixing" in list_loaded(statement)

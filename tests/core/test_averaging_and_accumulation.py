@@ -7,9 +7,10 @@ import tensorflow as tf
 
 from quintain import errors, orbit
 from quintain.checkpoints import checkpoint_fit
-from quintain.core import base_trainer, task_factory, trained_weights
+from quintain.core import base_trainer, task_factory
 from quintain.distribute import distribution
 from quintain.run import train_lib
+from quintain.serving import trained_run
 
 BOTH = {
     "trainer": {
@@ -91,7 +92,7 @@ def test_a_metric_that_fails_at_the_end_leaves_the_weights(averaged, monkeypatch
         np.testing.assert_array_equal(former, weight)
 
 
-@pytest.mark.long("Further cases of a test of which some run every time", but=["float16"])
+@pytest.mark.long("test_kill_and_resume.py and the tests of each part resume runs in every run")
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 def test_an_interrupted_run_ends_the_same_to_the_bit(tmp_path, line_params, dtype):
@@ -158,7 +159,7 @@ def test_a_trained_model_has_the_averaged_weights(tmp_path, line_params, name):
     task = task_factory.get_task(params.task)
     restored = task.build_model()
 
-    trained_weights.restore_trained(restored, task, params, str(tmp_path / name))
+    trained_run.restore_weights(restored, task, params, str(tmp_path / name))
 
     dataset = task.build_inputs(params.task.validation_data)
     losses = [task.build_losses(labels, restored(features)) for features, labels in dataset]

@@ -107,7 +107,10 @@ def _position(iterator, inspection, count=0):
     return checkpoint_state.DataPosition(lambda: iterator, lambda: count, inspection=inspection)
 
 
-@pytest.mark.long("Further cases of a test of which some run every time", but=["7"])
+@pytest.mark.long(
+    "Further cases of a test of which some run every time",
+    but=["cache-7", "mixture-7", "records-7", "text-7", "tfds-7"],
+)
 @pytest.mark.slow
 @pytest.mark.parametrize("position", [0, 1, 7, 11])
 @pytest.mark.parametrize("kind", KINDS)

@@ -59,10 +59,7 @@ def search(tmp_path_factory):
     master.communicate()
 
 
-@pytest.mark.long(
-    "One example is searched in every run, and each kind of trial has its tests",
-    but=["keras_digits-adaptive.yaml-options0-6-0.9"],
-)
+@pytest.mark.long("test_experiment_commands.py searches in every run")
 @pytest.mark.parametrize(
     ("example", "config", "options", "num_trials", "expected"),
     [

@@ -95,6 +95,7 @@ def test_training_gets_all_data_in_a_random_order_without_end(make_params):
     assert {len(batch) for batch in batches} == {4}
 
 
+@pytest.mark.long("Evaluation and parallel trainers use a service in every run")
 def test_the_order_does_not_follow_the_seed_that_workers_would_share(make_params):
     def draw(name):
         tf.random.set_seed(0)

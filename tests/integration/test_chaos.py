@@ -36,6 +36,7 @@ def test_a_cluster_that_is_killed_at_random_gives_the_results_of_one_machine(tmp
     assert outcome["kinds"].get("objects", 0) >= ("--s3" in stores)
 
 
+@pytest.mark.long("Kills at random moments; single kills of each kind are tried in every run")
 @pytest.mark.slow
 @pytest.mark.e2e
 def test_searches_that_are_killed_and_damaged_at_random_give_the_same_results(tmp_path, is_long):

@@ -184,7 +184,7 @@ def platform(tmp_path_factory):
     found.process.kill()
 
 
-@pytest.mark.long("Further cases of a test of which some run every time", but=["task-0"])
+@pytest.mark.long("test_local_cluster.py kills a worker, and two processes train, in every run")
 @pytest.mark.parametrize(("kind", "rank"), [("keras", 1), ("task", 0)])
 def test_two_processes_of_which_one_is_killed_train_as_undisturbed_ones(platform, kind, rank):
     undisturbed = platform.finish(platform.create(kind))

@@ -111,6 +111,7 @@ def one_worker(tmp_path_factory):
     return model_dir
 
 
+@pytest.mark.long("One kind of trial is trained by two processes in every run")
 def test_two_workers_train_as_one_with_the_same_global_batch(tmp_path, one_worker):
     finish(start(tmp_path, "--local_workers=2", **NO_DROPOUT))
 

@@ -31,6 +31,9 @@ def _read(model_dir):
     return {name: reader.get_tensor(name) for name in names if "OBJECT_GRAPH" not in name}
 
 
+@pytest.mark.long(
+    "test_kill_and_resume.py kills a run; tests/core/test_data_position.py resumes pipelines"
+)
 @pytest.mark.slow
 @pytest.mark.e2e
 def test_an_own_task_with_an_everyday_pipeline_goes_on_to_the_bit_after_a_kill(tmp_path):

@@ -133,6 +133,7 @@ def test_names_other_sources_differently(monkeypatch, tmp_path):
     assert sources.fingerprint() != before
 
 
+@pytest.mark.long("It compiles each library anew")
 @pytest.mark.slow
 def test_no_code_of_one_instruction_set_can_take_the_place_of_anothers(tmp_path):
     """Of a weak symbol that several objects have, the linker keeps one."""

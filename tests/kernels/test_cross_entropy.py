@@ -16,7 +16,7 @@ from quintain.kernels import (
     selection,
     sources,
 )
-from quintain.nlp.metrics import token_accuracy
+from quintain.nlp.metrics import token_metrics
 from quintain.nlp.modeling.losses import padded_cross_entropy
 from tests.kernels import native_steps
 
@@ -42,7 +42,7 @@ def _compute(mode, logits, labels, smoothing=0.1, weights=None):
         loss = padded_cross_entropy.smoothed_cross_entropy(in_float, labels, smoothing)
         total = tf.reduce_sum(loss if weights is None else loss * weights)
     with selection.training_scope(mode):
-        right = token_accuracy.TokenAccuracy().measure(labels, logits)
+        right = token_metrics.TokenAccuracy().measure(labels, logits)
     gradient = tf.cast(tape.gradient(total, logits), tf.float32)
     return loss.numpy(), gradient.numpy(), right.numpy()
 
@@ -187,7 +187,7 @@ def test_a_graph_reads_bfloat16_logits_once_for_loss_and_accuracy():
     logits, labels = _draw(6, 30)
     labels = tf.constant(labels.reshape(2, 3), tf.int32)
 
-    accuracy = token_accuracy.TokenAccuracy()
+    accuracy = token_metrics.TokenAccuracy()
 
     def compute(given):
         with tf.GradientTape() as tape:
@@ -217,7 +217,7 @@ def test_a_graph_reads_bfloat16_logits_once_for_loss_and_accuracy():
 
 
 def test_neither_logits_nor_their_gradient_are_cast():
-    accuracy = token_accuracy.TokenAccuracy()
+    accuracy = token_metrics.TokenAccuracy()
 
     def compute(given):
         labels = tf.zeros(tf.shape(given)[:2], tf.int32)

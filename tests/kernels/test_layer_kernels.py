@@ -399,7 +399,7 @@ def test_blocks_are_trained_alike_with_and_without_native_kernels(norm_first: bo
     assert measure_distance(found, exact) < 1e-5
 
 
-@pytest.mark.long("Further cases of a test of which some run every time", but=["True"])
+@pytest.mark.long("Further cases of a test of which some run every time")
 @pytest.mark.slow
 @pytest.mark.parametrize("norm_first", [True, False])
 def test_blocks_in_bfloat16_are_as_near_to_float32_as_tensorflows(norm_first: bool) -> None:

@@ -219,6 +219,7 @@ def test_a_block_in_float16_gives_what_tensorflow_does():
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=2**-6 * largest + 1e-6)
 
 
+@pytest.mark.long("Replicas and kernels are tried apart in every run")
 @pytest.mark.slow
 @pytest.mark.e2e
 def test_replicas_on_two_processors_train_and_what_is_saved_is_of_tensorflow(run_program):

@@ -25,10 +25,7 @@ def test_every_kernel_has_a_driver():
     assert {path.name for path in _DRIVERS} == kernels
 
 
-@pytest.mark.long(
-    "Compiles: two drivers in every run, all before a release",
-    but=["attention", "decoding"],
-)
+@pytest.mark.long("Further cases of a test of which some run every time", but=["decoding"])
 @pytest.mark.slow
 @pytest.mark.parametrize("driver", _DRIVERS, ids=lambda path: path.stem)
 def test_addresses_and_behaviour_are_defined(driver, tmp_path):

@@ -14,8 +14,8 @@ import types
 import pytest
 
 from quintain import errors
-from quintain.master import core, scheduling, starting
 from quintain.master import master as master_lib
+from quintain.master import scheduling, shared_state, slot_assignment
 from quintain.master.placing import slots
 from quintain.master.processes import launch_tokens
 from quintain.records.config import provenance
@@ -853,7 +853,7 @@ def test_no_work_is_handed_out_while_the_store_cannot_be_written(
     launch_ids = list(fake_launcher.alive)
     work = workers.step(launch_ids[0])
     plain = store.transaction
-    monkeypatch.setattr(core, "_CHECK_SECS", 0.0)
+    monkeypatch.setattr(shared_state, "_CHECK_SECS", 0.0)
     monkeypatch.setattr(store, "transaction", _raise_full)
     following = master.workers.next_workload(work.trial_id, launch_ids[0], 0.0)
     with pytest.raises(errors.StoreError, match="disk is full"):
@@ -891,11 +891,11 @@ def test_a_lost_disk_of_the_home_ends_no_experiment(
     def refuse(*_):
         raise OSError(code, os.strerror(code), str(tmp_path / "home" / "scratch" / "x"))
 
-    monkeypatch.setattr(core, "_CHECK_SECS", 0.0)
+    monkeypatch.setattr(shared_state, "_CHECK_SECS", 0.0)
     with monkeypatch.context() as patch:
         # What handles one experiment meets the disk, and so does who looks whether it is back.
         patch.setattr(scheduling.Scheduling, "_end_run", refuse)
-        patch.setattr(core.disk_errors, "check_disk", refuse)
+        patch.setattr(shared_state.disk_errors, "check_disk", refuse)
         for _ in range(3):
             master.tick()
             assert words in master.status().problem
@@ -911,7 +911,7 @@ def test_no_work_is_handed_out_while_the_home_is_away(
 ):
     master = make_master()
     create(master, config_text, "random")
-    monkeypatch.setattr(core, "_CHECK_SECS", 0.0)
+    monkeypatch.setattr(shared_state, "_CHECK_SECS", 0.0)
     (tmp_path / "home" / "home.json").rename(tmp_path / "home.json")
 
     master.tick()
@@ -1074,7 +1074,7 @@ def test_what_keeps_processes_from_being_started_is_waited_for_longer_each_time(
 ):
     now, starts = [1000.0], []
     clock = types.SimpleNamespace(**{**vars(time), "monotonic": lambda: now[0]})
-    for module in (scheduling, starting):
+    for module in (scheduling, slot_assignment):
         monkeypatch.setattr(module, "time", clock)
     master = make_master()
     experiment_id = create(master, config_text, "single", max_restarts=0)

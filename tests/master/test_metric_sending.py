@@ -4,8 +4,7 @@ import dataclasses
 import pytest
 
 from quintain import errors
-from quintain.master import core as core_lib
-from quintain.master import metric_sending
+from quintain.master import metric_sending, shared_state
 from quintain.records.rows import states
 from quintain.testing import made_search
 
@@ -24,7 +23,7 @@ def test_metrics_of_trials_are_sent_once_and_the_cursor_is_in_the_store(store, t
             )
         )
 
-    metric_sending.MetricSending(core_lib.Core(store, home)).send()
+    metric_sending.MetricSending(shared_state.SharedState(store, home)).send()
 
     files = sorted(home.glob("loggers/*/*/validation.csv"))
     rows = [list(csv.DictReader(file.read_text().splitlines())) for file in files]
@@ -36,7 +35,7 @@ def test_metrics_of_trials_are_sent_once_and_the_cursor_is_in_the_store(store, t
         file.unlink()
 
     # Another master has nothing more to send of either.
-    metric_sending.MetricSending(core_lib.Core(store, home)).send(is_last=True)
+    metric_sending.MetricSending(shared_state.SharedState(store, home)).send(is_last=True)
     assert list(home.glob("loggers/*/*/validation.csv")) == []
 
 
@@ -50,7 +49,7 @@ def test_a_service_that_hangs_is_asked_for_one_trial_at_a_time(
     config = {**owner.config, "loggers": [{"type": "mlflow", "tracking_uri": uri}]}
     with store.transaction() as session:
         session.update_experiment(dataclasses.replace(owner, config=config))
-    sending = metric_sending.MetricSending(core_lib.Core(store, tmp_path))
+    sending = metric_sending.MetricSending(shared_state.SharedState(store, tmp_path))
 
     sending.send(is_last=True)
 

@@ -32,7 +32,7 @@ def master(make_master, make_workers, config_text):
 
 def save(master, home, name, root=None, **fields):
     """Writes a checkpoint of the trial, which nobody has reported."""
-    with master._core.store.reading() as session:
+    with master._shared.store.reading() as session:
         (trial,) = session.list_trials()
     directory = (root or home / "checkpoints") / name
     directory.mkdir(parents=True)
@@ -47,7 +47,7 @@ def save(master, home, name, root=None, **fields):
 
 
 def list_found(master, home):
-    return {each.name: each for each in orphans.find(master._core.store, home)}
+    return {each.name: each for each in orphans.find(master._shared.store, home)}
 
 
 def test_what_the_store_does_not_know_is_listed_with_where_it_comes_from(master, home):

@@ -22,7 +22,7 @@ def cluster(make_master, make_workers, fake_launcher, config_text):
 
         @property
         def room(self):
-            return self.workers.master._processes._starting._room
+            return self.workers.master._processes._assignment._room
 
         def add(self, searcher, rounds=6, **resources):
             text = config_text(searcher, resources=resources)

@@ -67,6 +67,7 @@ def train_twice(policy, *, is_recomputed, is_eager):
     return values + [state.numpy() for state in model.non_trainable_variables]
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["float32-False"])
 @pytest.mark.slow
 @pytest.mark.parametrize(("policy", "is_eager"), [("float32", False), ("mixed_bfloat16", True)])
 def test_gradients_and_dropout_are_the_same_to_the_bit(policy, is_eager):

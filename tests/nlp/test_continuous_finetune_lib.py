@@ -123,6 +123,7 @@ def finetune(source, model_dir, *, pretrain_steps=6, trainer=None, **kwargs):
     )
 
 
+@pytest.mark.long("Each fine-tunes several times; the tests beside it do, too")
 @pytest.mark.slow
 def test_metrics_are_kept_under_the_step_of_the_pretraining_and_checkpoints_are_not(
     tmp_path, source

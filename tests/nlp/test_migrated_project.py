@@ -34,6 +34,9 @@ def test_only_imports_differ():
     assert [line for line in changes if not re.match(r"[-+] (from|import) ", line)] == []
 
 
+@pytest.mark.long(
+    "tests/garden/common/test_train_program.py trains a program of the Model Garden in every run"
+)
 @pytest.mark.slow
 @pytest.mark.e2e
 def test_it_trains_and_is_exported(run_python, tmp_path):

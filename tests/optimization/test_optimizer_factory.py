@@ -8,7 +8,7 @@ from quintain.config import base_config
 from quintain.optimization import ema, optimizer_factory
 from quintain.optimization.configs import optimization_config
 from quintain.optimization.rules import adam, sgd
-from quintain.optimization.schedules import lr_schedule, lr_warmup
+from quintain.optimization.schedules import lr_schedule
 
 _RATES = {
     "constant": {"learning_rate": 0.1},
@@ -70,7 +70,7 @@ def test_every_warmup_of_the_config_can_be_built(name):
 
     rate = factory.build_learning_rate()
 
-    assert isinstance(rate, lr_warmup.Warmup)
+    assert isinstance(rate, lr_schedule.Warmup)
     assert [float(rate(step)) for step in (1, 5)] == pytest.approx([0.02, 0.1])
 
 
@@ -292,7 +292,7 @@ def test_the_names_of_the_reference_show_the_same_optimizers():
     for names in (optimizer_factory.LEGACY_OPTIMIZERS_CLS, optimizer_factory.NEW_OPTIMIZERS_CLS):
         assert names["adamw"] is adam.AdamWeightDecay
     assert optimizer_factory.LR_CLS["cosine"] is lr_schedule.CosineDecayWithOffset
-    assert optimizer_factory.WARMUP_CLS["linear"] is lr_warmup.LinearWarmup
+    assert optimizer_factory.WARMUP_CLS["linear"] is lr_schedule.LinearWarmup
 
 
 def test_decay_is_refused_where_it_should_be_part_of_the_learning_rate():

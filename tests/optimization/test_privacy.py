@@ -88,7 +88,7 @@ def test_gradients_of_mixed_examples_are_refused_where_a_private_sum_is_required
 
     with (
         pytest.raises(errors.ConfigError, match=r"MyTask\.train_step applies gradients"),
-        privacy.requiring_private_sum("MyTask.train_step"),
+        privacy.private_sum_required("MyTask.train_step"),
     ):
         mechanism(make_pairs([1.0]))
 
@@ -96,7 +96,7 @@ def test_gradients_of_mixed_examples_are_refused_where_a_private_sum_is_required
 def test_step_that_applies_nothing_is_refused_where_a_private_sum_is_required():
     with (
         pytest.raises(errors.ConfigError, match="super"),
-        privacy.requiring_private_sum("MyTask.train_step"),
+        privacy.private_sum_required("MyTask.train_step"),
     ):
         pass
 

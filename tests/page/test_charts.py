@@ -30,6 +30,15 @@ def drag(page, start, end):
     page.mouse.up()
 
 
+def read_count(page, count):
+    """Returns how many trials are shown once that number stands still."""
+    text = None
+    while (now := count.text_content()) != text:
+        text = now
+        page.wait_for_timeout(400)
+    return int(text.split()[0])
+
+
 def test_brushes_filter_all_views_and_are_in_the_link(serve, open_page):
     page = open_page(serve(num_trials=200), "#/experiments/1?tab=parallel")
     count = page.locator(".filter-count")
@@ -38,11 +47,11 @@ def test_brushes_filter_all_views_and_are_in_the_link(serve, open_page):
     across, top, bottom = place_of_axis(page, 3, 5)
     drag(page, (across, top + 2), (across, top + (bottom - top) / 4))
     expect(page).to_have_url(re.compile("brush=.*optimizer.*sgd"))
-    by_name = int(count.text_content().split()[0])
+    by_name = read_count(page, count)
     across, top, bottom = place_of_axis(page, 4, 5)
     drag(page, (across, top - 5), (across, (top + bottom) / 2))
     expect(page).to_have_url(re.compile("brush=.*accuracy"))
-    both = int(count.text_content().split()[0])
+    both = read_count(page, count)
     assert 0 < both < by_name < 200
 
     page.reload()

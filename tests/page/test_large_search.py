@@ -101,7 +101,7 @@ def test_ten_thousand_trials_are_sorted_filtered_brushed_and_saved(server, visit
     page.get_by_role("columnheader", name="best accuracy").click()
     page.get_by_role("columnheader", name="best accuracy").click()
     page.wait_for_url(lambda address: "sort=" in address)
-    with server.master._core.store.reading() as session:
+    with server.master._shared.store.reading() as session:
         trials = session.list_trials(1)
     values = sorted(record.best_metric for record in trials)
     shown = [float(text) for text in read_column(visit, "best accuracy")]
@@ -154,6 +154,7 @@ def test_a_link_shows_the_same_view(server, visit):
     assert read_column(visit, "units") == units
 
 
+@pytest.mark.long("Further cases of a test of which some run every time")
 def test_hostile_words_are_shown_as_text(server, visit):
     visit.open(server.sign_in.build_link(), "/experiments")
     visit.wait("onerror=alert(1)")

@@ -111,7 +111,7 @@ def test_logs_of_a_failed_trial_are_read_from_their_end(server, visit):
     assert lines.count() == 400
 
     # What comes is followed, until one scrolls.
-    store = server.master._core.store
+    store = server.master._shared.store
     row = log.LogRow(1, 1.7e9, log.LogSource.STDERR, "news")
     with store.transaction() as session:
         session.add_logs([row])
@@ -179,7 +179,7 @@ def test_a_trial_shows_all_that_it_left(server, visit, tmp_path):
 
 def test_a_trial_is_noted_and_its_model_exported(server, visit):
     page = visit.page
-    directory = server.master._core.home / "checkpoints" / UUID
+    directory = server.master._shared.home / "checkpoints" / UUID
     manifest = checkpoint_manifest.Manifest(1, "KerasTrialController", 100, 1, 2, 1, {})
     (directory / "metadata.json").write_text(json.dumps(dataclasses.asdict(manifest)))
     (directory / "model.keras").write_text("model")
@@ -254,5 +254,5 @@ def test_an_experiment_is_described_checked_archived_and_deleted(server, visit, 
     choose("Delete")
     page.get_by_role("button", name="Delete the experiment").click()
     page.wait_for_url("**#/experiments")
-    with server.master._core.store.reading() as session:
+    with server.master._shared.store.reading() as session:
         assert [each.id for each in session.list_experiments(include_archived=True)] == [1]

@@ -59,6 +59,7 @@ def test_parts_wait_and_are_whole_when_they_are_used():
     assert done.stdout == "done\n", done.stderr
 
 
+@pytest.mark.long("Another test uses each part in every run")
 def test_a_part_that_can_not_be_imported_says_so_whenever_it_is_asked_for():
     done = _run(
         "import sys\nfrom quintain.process import start_up\nstart_up.prepare()\n"
@@ -74,6 +75,7 @@ def test_a_part_that_can_not_be_imported_says_so_whenever_it_is_asked_for():
     assert done.stdout == "ModuleNotFoundError\nModuleNotFoundError\nInterpreter\n", done.stderr
 
 
+@pytest.mark.long("Another test uses each part in every run")
 def test_what_is_found_by_registries_is_there_from_the_start():
     listing = """
 import tensorflow

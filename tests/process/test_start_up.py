@@ -75,6 +75,7 @@ def test_lines_of_the_log_are_dropped_during_imports_and_others_are_not(
     assert capfd.readouterr().err == expected
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["1024-True"])
 @pytest.mark.slow
 @pytest.mark.e2e
 @pytest.mark.parametrize(("capacity", "is_shared"), [(None, False), ("1024", True)])

@@ -18,7 +18,7 @@ from tensorflow.python.framework import ops
 
 from quintain.master.processes import fork_server
 from quintain.process import held_ports
-from quintain.trials import trial_context, warm_start
+from quintain.trials import trial_context, warm_up
 from quintain.trials.keras import keras_trial
 
 
@@ -148,7 +148,7 @@ def main():
     """Warms up or does not, and asks the copies."""
     np.random.seed(5)
     if sys.argv[1] == "warm":
-        warm_start.warm_up()
+        warm_up.warm_up()
     gc.collect()
     print(
         json.dumps(

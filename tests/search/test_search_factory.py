@@ -5,7 +5,7 @@ import inspect
 import pytest
 
 from quintain import errors
-from quintain.records.config import experiment_spec, searcher_base
+from quintain.records.config import experiment_spec, searcher_config
 from quintain.search import base_search, search_factory, simulate
 
 SEARCHERS = {
@@ -122,10 +122,10 @@ def test_bayesian_search_finds_better_points_than_chance():
     assert late_distance(tpe) < 0.5 * late_distance(chance)
 
 
-@pytest.mark.parametrize("name", searcher_base.SEARCHERS)
+@pytest.mark.parametrize("name", searcher_config.SEARCHERS)
 def test_every_method_takes_the_fields_of_its_config(name):
-    shared = searcher_base.SearcherConfig().as_dict()
-    config = searcher_base.SEARCHERS[name]()
+    shared = searcher_config.SearcherConfig().as_dict()
+    config = searcher_config.SEARCHERS[name]()
 
     module, _, builder = config.METHOD.partition(":")
     method = importlib.import_module(f"quintain.search.{module}")

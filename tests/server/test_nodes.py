@@ -2,15 +2,14 @@
 
 import pytest
 
-from quintain.master import core as core_lib
-from quintain.master import node_commands
+from quintain.master import node_commands, shared_state
 from quintain.records.rows import node as node_lib
 from quintain.records.rows import slot as slot_lib
 
 
 @pytest.fixture
-def core(store, home):
-    made = core_lib.Core(store, home.path, [slot_lib.Slot(0)])
+def shared(store, home):
+    made = shared_state.SharedState(store, home.path, [slot_lib.Slot(0)])
     slots = (slot_lib.Slot(0), slot_lib.Slot(1))
     leaving = node_lib.NodeState.DRAINING
     made.nodes.refresh(
@@ -24,8 +23,8 @@ def core(store, home):
 
 
 @pytest.fixture
-def nodes(master, core):
-    master.nodes = node_commands.NodeCommands(core)
+def nodes(master, shared):
+    master.nodes = node_commands.NodeCommands(shared)
     return master.nodes
 
 
@@ -40,11 +39,11 @@ def test_machines_are_listed_with_what_they_have(nodes, http):
     assert (found[1]["labels"], found[1]["num_held"], found[1]["trials"]) == ({"zone": "x"}, 1, [7])
 
 
-def test_a_drained_machine_stays_drained_until_it_is_activated(nodes, core, http, store):
+def test_a_drained_machine_stays_drained_until_it_is_activated(nodes, shared, http, store):
     drained = http("POST", "/api/v1/nodes/a/drain").json
     assert (drained["state"], drained["reason"]) == ("DRAINING", "A user drains it.")
-    core.nodes.refresh([])
-    core.nodes.refresh([node_lib.Node("a", (slot_lib.Slot(0), slot_lib.Slot(1)))])
+    shared.nodes.refresh([])
+    shared.nodes.refresh([node_lib.Node("a", (slot_lib.Slot(0), slot_lib.Slot(1)))])
     assert http("GET", "/api/v1/nodes").json[1]["state"] == "DRAINING"
     with store.reading() as session:
         (kept,) = session.list_nodes()

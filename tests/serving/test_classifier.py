@@ -25,6 +25,7 @@ def export(classifier_dir, tmp_path_factory):
     return exporter.export_run(classifier_dir, str(tmp_path_factory.mktemp("exports") / "model"))
 
 
+@pytest.mark.long("test_export.py loads an exported classifier in every run")
 @pytest.mark.slow
 def test_an_export_predicts_as_the_run_does(run, export):
     found = classifier.Classifier.load(export).classify(TEXTS)

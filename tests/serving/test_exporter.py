@@ -103,6 +103,7 @@ def test_signatures_take_and_give_text(run, export):
     assert nothing["outputs"].shape == [0]
 
 
+@pytest.mark.long("tests/cli/test_bad_text.py has odd texts in every run")
 @pytest.mark.slow
 def test_odd_texts_are_the_same_to_a_run_an_export_and_plain_tensorflow(run, export):
     texts = [*BLANKS, *ODD]
@@ -170,7 +171,7 @@ def test_what_is_there_is_replaced_only_on_request(model_dir, tmp_path):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"beam_sise": 2}, "beam_sise: there is no such decoding option; did you mean 'beam_size'"),
+        ({"beam_sise": 2}, "beam_sise: there is no such decoding option. Did you mean 'beam_size'"),
         ({"alpha": -1.0}, "alpha: got -1.0"),
         ({"max_source_length": 0}, "max_source_length: got 0"),
     ],

@@ -82,6 +82,7 @@ def test_what_two_servers_may_read_differently_is_the_end_of_its_connection(serv
     assert send(NEXT * 3, count=3) == [200] * 3
 
 
+@pytest.mark.long("tests/server/test_raw_requests.py tries the same connections")
 @pytest.mark.slow
 def test_requests_of_which_bytes_are_others_are_no_fault_of_the_server(served):
     send, _ = served

@@ -10,7 +10,7 @@ from fastapi import testclient
 from quintain import errors
 from quintain.cli import main
 from quintain.core import model_export
-from quintain.serving import app, column_format, served_model, signature_model
+from quintain.serving import app, request_bodies, served_model, signature_model
 
 PLANT = {"kind": "oak", "sizes": [1.0, 2.0], "age": 3}
 
@@ -114,8 +114,8 @@ def test_a_server_answers_rows_and_columns_and_shows_the_schema(model):
 
 
 def test_one_column_has_no_name():
-    assert column_format.to_rows([1, 2]) == [1, 2]
-    assert column_format.to_columns([[1], [2]]) == [[1], [2]]
+    assert request_bodies.to_rows([1, 2]) == [1, 2]
+    assert request_bodies.to_columns([[1], [2]]) == [[1], [2]]
 
 
 def test_files_of_all_kinds_are_predicted_alike(keras_file, tmp_path, capsys):

@@ -175,6 +175,7 @@ def test_what_is_wrong_is_said_at_once(store, build, monkeypatch, bucket_name, m
         storage.check()
 
 
+@pytest.mark.long("Further cases of a test of which some run every time")
 def test_run_is_written_through_a_copy_and_read_again(store, monkeypatch, tmp_path):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setenv(*store.variable())

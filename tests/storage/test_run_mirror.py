@@ -168,6 +168,9 @@ def test_snapshot_has_all_of_the_checkpoint_that_it_names(run, tmp_path, monkeyp
     assert not any("30" in path or "lock" in path for path in contents(target))
 
 
+@pytest.mark.long(
+    "test_kill_and_resume.py kills a run; the tests beside it read and write the copy"
+)
 @pytest.mark.slow
 @pytest.mark.e2e
 def test_killed_run_in_an_object_store_ends_the_same_to_the_bit(s3, tmp_path):

@@ -51,6 +51,7 @@ def quintain(tmp_path):
     return functools.partial(run_quintain, tmp_path / "home")
 
 
+@pytest.mark.long("tests/storage shows retries without a search")
 def test_search_outlives_its_object_store(quintain, given, s3, s3_port, tmp_path):
     road = given.Road(s3_port)
     prefix = f"{uuid.uuid4().hex}/team a"

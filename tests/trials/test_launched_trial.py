@@ -109,6 +109,7 @@ def master(tmp_path):
         thread.join()
 
 
+@pytest.mark.long("tests/master/processes and tests/e2e start copies in every run")
 @pytest.mark.slow
 @pytest.mark.e2e
 def test_trials_start_at_once_in_copies_of_a_warm_process_and_compute_the_same(

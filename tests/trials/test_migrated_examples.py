@@ -24,10 +24,7 @@ def results(run_program):
     return found
 
 
-@pytest.mark.long(
-    "Further cases of a test of which some run every time",
-    but=["digits_determined_keras"],
-)
+@pytest.mark.long("tests/contracts/test_seed_trials.py trains each kind of trial in every run")
 @pytest.mark.parametrize("name", [name for names in KINDS.values() for name in names])
 def test_the_example_trains_and_its_checkpoint_is_restored(results, name):
     assert results[name][-1] == "The restored trial validates and trains as before. All is well."

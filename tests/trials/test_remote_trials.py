@@ -241,8 +241,10 @@ def save(cluster, source, spec, size=3_000_000):
             name, written, files = write_checkpoint(source, spec, size)
             stored = workload.StoredCheckpoint(name, files)
             parts = {"checkpoint": stored}
-        elif not any(live.is_preempted for live in cluster.master._core.launches_by_trial.values()):
-            for live in cluster.master._core.launches_by_trial.values():
+        elif not any(
+            live.is_preempted for live in cluster.master._shared.launches_by_trial.values()
+        ):
+            for live in cluster.master._shared.launches_by_trial.values():
                 live.is_preempted = True
         source.report(workload.WorkloadResult(task, 1.0, 2.0, **parts))
     return name, written
@@ -251,7 +253,7 @@ def save(cluster, source, spec, size=3_000_000):
 def go_on(cluster, trial_id=1):
     """Lets the process of a trial end, and starts it anew."""
     former = cluster.launcher.launches.pop(trial_id)
-    live = cluster.master._core.launches_by_trial[trial_id]
+    live = cluster.master._shared.launches_by_trial[trial_id]
     cluster.launcher.exits.append(
         master_lib.scheduling.launcher_lib.ProcessExit(live.record.launch_id, trial_id, 0, None)
     )

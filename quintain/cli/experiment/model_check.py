@@ -19,7 +19,7 @@ from quintain.master.processes import (
 from quintain.records.rows import codec
 
 _TIMEOUT_SECS: Final = 300.0
-_MODULE: Final = "quintain.trials.process.model_check"
+_MODULE: Final = "quintain.trials.process.code_check"
 
 
 class ModelCheck:

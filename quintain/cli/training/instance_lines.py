@@ -67,10 +67,10 @@ def predict_data(model_dir: str, choice: str, *, checkpoint: str | None) -> None
         checkpoint: Checkpoint of the run.
     """
     tensorflow_import.import_quietly()
-    from quintain.serving import task_data
+    from quintain.serving import signature_model
 
-    options.check_choice("--data", choice, tuple(task_data.CHOICES))
-    for outputs in task_data.predict(model_dir, choice, checkpoint=checkpoint):
+    options.check_choice("--data", choice, tuple(signature_model.DATA_CHOICES))
+    for outputs in signature_model.predict_data(model_dir, choice, checkpoint=checkpoint):
         _write(outputs)
 
 

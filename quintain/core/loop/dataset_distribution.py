@@ -2,7 +2,6 @@
 
 import contextlib
 import inspect
-import random
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
@@ -57,17 +56,7 @@ def build_task_dataset(
     params: cfg.DataConfig,
     runtime: cfg.RuntimeConfig,
 ) -> Dataset:
-    """Builds one of a task's datasets, and distributes it.
-
-    Args:
-        strategy: The strategy.
-        task: The task.
-        params: Which data; without a seed of its own it gets that of the run.
-        runtime: Seed and threads.
-
-    Returns:
-        A dataset to iterate over in the scope of the strategy.
-    """
+    """Builds one of a task's datasets, as `create_task_builder` says, and distributes it."""
     return distribute_dataset(strategy, create_task_builder(strategy, task, params, runtime))
 
 
@@ -119,15 +108,17 @@ def _own_operation_seeds(name: str) -> Iterator[None]:
     has drawn from. A pipeline that is built again later in the process, to be read from its
     beginning, would shuffle in another order.
     """
-    eager, seed = context.context(), context.global_seed()
+    seed = context.global_seed()
     if seed is None:
         yield
         return
-    outer, eager._rng = eager._rng, random.Random(f"{seed}, {name}")
+    numbers = context.context()._rng
+    outer = numbers.getstate()
+    numbers.seed(f"{seed}, {name}")
     try:
         yield
     finally:
-        eager._rng = outer
+        numbers.setstate(outer)
 
 
 def drop_partial_step(dataset: Dataset, strategy: tf.distribute.Strategy) -> Dataset:
@@ -151,7 +142,6 @@ def drop_partial_step(dataset: Dataset, strategy: tf.distribute.Strategy) -> Dat
 
 
 def _join_window(*parts: Any) -> tf.data.Dataset:
-    """Returns the elements of a window, which is a structure of datasets."""
     return tf.data.Dataset.zip(parts[0] if len(parts) == 1 else parts)
 
 

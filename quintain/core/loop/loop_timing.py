@@ -53,11 +53,7 @@ class LoopTiming:
         self._host_secs = self._start_secs - self._end_secs if self._end_secs else 0.0
 
     def measure_next(self, next_fn: Callable[[], Any]) -> Any:
-        """Takes the next batch and adds the time it takes to the wait; part of a step.
-
-        Args:
-            next_fn: Takes the batch.
-        """
+        """Takes the next batch and adds the time it takes to the wait; part of a step."""
         self._is_measuring = True
         start = tf.timestamp()
         with tf.control_dependencies([start]):
@@ -96,11 +92,7 @@ class LoopTiming:
         return logs
 
     def read_rates(self, counters: Mapping[str, tf.Variable]) -> dict[str, float]:
-        """Returns `NAME_per_second` of the loop for each counter that is not 0, and sets it to 0.
-
-        Args:
-            counters: By name: how many examples, tokens, ... the loop has used.
-        """
+        """Returns `NAME_per_second` of the loop for each counter above 0, and resets it."""
         secs = self._end_secs - self._start_secs
         rates = {}
         for name, counter in counters.items():

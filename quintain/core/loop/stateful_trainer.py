@@ -84,14 +84,6 @@ class StatefulTrainer(orbit.StandardTrainer):
     @override
     @autograph.errors_unwrapped()
     def train(self, num_steps: tf.Tensor) -> orbit.runner.Output | None:
-        """Implements `num_steps` steps of training.
-
-        Args:
-            num_steps: Scalar integer tensor: calls of `train_step`.
-
-        Returns:
-            The output of `train_loop_end`; None if the loop was interrupted.
-        """
         with cluster.lost_workers_explained(self.strategy):
             with self._watching_input():
                 logs = super().train(num_steps)

@@ -29,14 +29,6 @@ class TaskEvaluation:
         runtime: cfg.RuntimeConfig,
         metrics: list[keras.metrics.Metric] | None = None,
     ) -> None:
-        """Creates the mean of the loss, in the scope of the strategy.
-
-        Args:
-            task: The task.
-            model: Its model.
-            runtime: How steps are compiled.
-            metrics: Its evaluation metrics.
-        """
         self._task = task
         self._model = model
         self._runtime = runtime
@@ -54,19 +46,11 @@ class TaskEvaluation:
     def without_autograph(
         self, step_fn: Callable[..., Any], *callers: object
     ) -> Callable[..., Any]:
-        """Returns a function that calls `run_step`, so that only what users write is converted.
-
-        Args:
-            step_fn: The function.
-            *callers: Objects whose methods it calls.
-        """
+        """Returns a function that calls `run_step`, so that only what users write is converted."""
         return autograph.without_autograph(step_fn, self._task, self._model, self.metrics, callers)
 
     def run_step(self, inputs: Any) -> dict[str, Any]:
         """Runs the task's `validation_step` on every replica.
-
-        Args:
-            inputs: A batch, as the iterator of a distributed dataset gives it.
 
         Returns:
             The logs; each value a tuple with those of the replicas of this process.
@@ -96,11 +80,6 @@ class TaskEvaluation:
         self, aggregated_logs: Any, global_step: tf.Variable, *, image_prefix: str = ""
     ) -> dict[str, Any]:
         """Returns what the evaluation came to, and writes its images if the task wants it.
-
-        Args:
-            aggregated_logs: The last state of `reduce`.
-            global_step: `[]` int64, the step of the model.
-            image_prefix: Comes before the names of images.
 
         Returns:
             The metrics, `validation_loss` if there was one, and what the task's
@@ -132,11 +111,6 @@ class TaskEvaluation:
 
 
 def _write_images(images: Mapping[str, Any], step: int) -> None:
-    """Writes images with the summary writer in force.
-
-    Args:
-        images: By name: `[N, H, W, C]` uint8, or float in `[0, 1]`, with 1, 3 or 4 channels.
-        step: Step that was evaluated.
-    """
+    """Writes images with the summary writer in force."""
     for name, batch in images.items():
         tf.summary.image(name, batch, step=step, max_outputs=MAX_IMAGES)

@@ -25,11 +25,6 @@ from quintain.settings import config_definitions as cfg
 def check_config(config: cfg.ExperimentConfig, needs_train: bool, needs_validation: bool) -> None:
     """Checks that a config has what a trainer needs.
 
-    Args:
-        config: The experiment.
-        needs_train: Whether its training data is needed.
-        needs_validation: Whether its evaluation data is needed.
-
     Raises:
         ConfigError: If a part is missing.
     """
@@ -102,11 +97,6 @@ def track_norms(config: cfg.TrainerConfig, optimizer: Any) -> norms.NormSums | N
 
 def check_evaluation_ends(dataset: Any, num_steps: int, path: str = "task.validation_data") -> None:
     """Checks that an evaluation of all data does not go on for ever.
-
-    Args:
-        dataset: The evaluation data.
-        num_steps: Batches to evaluate; -1 for all.
-        path: Dotted path of the data in the config.
 
     Raises:
         ConfigError: If all of the data are to be evaluated, and they are known to have no end.

@@ -79,13 +79,7 @@ class TrainerState:
         self._snapshot: state_snapshot.StateSnapshot | None = None
 
     def follow(self, model: Any, optimizer: Any, *, is_built: bool, is_training: bool) -> None:
-        """Takes up a model and its optimizer, whose slots are created here.
-
-        Args:
-            model: The model.
-            optimizer: Its optimizer; None if there is nothing to train.
-            is_built: Whether the model has all its variables.
-            is_training: Whether the model will be trained.
+        """Takes up a model and its optimizer, if it has one, whose slots are created here.
 
         Raises:
             ConfigError: If the optimizer can't measure the norms that the config asks for.
@@ -125,11 +119,7 @@ class TrainerState:
             self.average.swap_weights()
 
     def begin_evaluation(self, checkpoint: tf.train.Checkpoint) -> None:
-        """Puts the averages in place, and notes the state that the evaluation may change.
-
-        Args:
-            checkpoint: What holds the state.
-        """
+        """Puts the averages in place, and notes the state that the evaluation may change."""
         self.use_average(True)
         self._snapshot = state_snapshot.StateSnapshot(checkpoint)
 
@@ -194,15 +184,7 @@ class TrainerState:
         is_external: bool,
         name: str = loop_record.SINGLE,
     ) -> checkpoint_state.DataPosition:
-        """Returns the part of a checkpoint that says where training stands in some data.
-
-        Args:
-            dataset: The data.
-            get_iterator: Returns its iterator, creating it if need be.
-            restart: Returns an iterator that stands at its beginning.
-            is_external: Whether a tf.data service gives the batches.
-            name: Name of the data among those of the trainer.
-        """
+        """Returns the part of a checkpoint that says where training stands in some data."""
         inspection = pipeline_inspection.inspect(dataset)
         if not is_external:
             inspection.warn(f"the training data of {name!r}" if name else "the training data")

@@ -33,11 +33,6 @@ class MultiTaskBaseModel(tf.Module):
     """
 
     def __init__(self, **kwargs: Any) -> None:
-        """Creates the sub-models.
-
-        Args:
-            **kwargs: Passed to `tf.Module`.
-        """
         super().__init__(**kwargs)
         self._sub_tasks = self._instantiate_sub_tasks()
 

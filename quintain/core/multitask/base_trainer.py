@@ -150,15 +150,10 @@ class MultiTaskBaseTrainer(stateful_trainer.StatefulTrainer):
 
     @override
     def train_loop_begin(self) -> None:
-        """Starts the clock of the loop, and resets its metrics."""
         self._state.begin_loop()
 
     def train_step(self, iterator_map: Mapping[str, Any]) -> None:
-        """Trains on the next batch of every task.
-
-        Args:
-            iterator_map: Iterator of the training data of every task.
-        """
+        """Trains on the next batch of every task."""
         joint_train_step = replica_steps.compile_train_step(
             self._multi_task.joint_train_step, self._runtime
         )
@@ -222,7 +217,6 @@ class MultiTaskBaseTrainer(stateful_trainer.StatefulTrainer):
         return logs | self._state.end_loop()
 
     def _list_loop_metrics(self) -> list[keras.metrics.Metric]:
-        """Returns the metrics that a training loop adds up."""
         losses = self._training_losses.items()
         return [one for name, loss in losses for one in (loss, *self._all_metrics(name))]
 
@@ -237,12 +231,10 @@ class MultiTaskBaseTrainer(stateful_trainer.StatefulTrainer):
         return self.ensure_train_iterator()[task_name]
 
     def _count_batches(self, task_name: str) -> int:
-        """Returns the number of batches drawn from the data of a task."""
         del task_name
         return self._state.step * self.elements_per_step
 
     def _count_used(self) -> dict[str, int]:
-        """Returns the number of batches drawn from the data of every task."""
         return {name: self._count_batches(name) for name in self.train_dataset}
 
     def _restart_train_data(self, task_name: str) -> Any:
@@ -286,14 +278,7 @@ def build_metrics(
     *,
     training: bool,
 ) -> list[keras.metrics.Metric]:
-    """Returns the metrics of a task, and those of its model where the model is its own.
-
-    Args:
-        task: The task.
-        model: The model of all tasks.
-        task_name: Name of the task.
-        training: Whether the metrics are for training.
-    """
+    """Returns the metrics of a task, and those of its model where the model is its own."""
     is_own = isinstance(model, base_model.MultiTaskBaseModel)
     own_model = model.sub_tasks[task_name] if is_own else None
     return task_checks.build_metrics(task, own_model, training=training)
@@ -305,14 +290,7 @@ def build_from_batches(
     datasets: Mapping[str, dataset_distribution.Dataset],
     strategy: tf.distribute.Strategy,
 ) -> None:
-    """Makes the variables that models have only after the first batch of their task.
-
-    Args:
-        model: The model of all tasks.
-        tasks: The tasks.
-        datasets: Data of the tasks.
-        strategy: The strategy.
-    """
+    """Makes the variables that models have only after the first batch of their task."""
     for name, task in tasks.items():
         sub_model = base_model.get_sub_model(model, name)
         if name in datasets and trainer_setup.needs_batch(sub_model):

@@ -144,12 +144,7 @@ class MultiEvalExperimentConfig(cfg.ExperimentConfig):
 
 
 def check_routines(field: str, routines: Sequence[TaskRoutine]) -> Iterator[tuple[str, str]]:
-    """Yields what is wrong with the names of several tasks, as `Config.check` does.
-
-    Args:
-        field: Name of the field that holds `routines`.
-        routines: The tasks.
-    """
+    """Yields what is wrong with the names of several tasks, as `Config.check` does."""
     seen: dict[str, int] = {}
     for index, routine in enumerate(routines):
         here = f"{field}[{index}]"

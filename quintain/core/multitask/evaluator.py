@@ -8,12 +8,12 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain import errors, orbit
+from quintain import orbit
 from quintain.checkpoints import best_checkpoint, checkpoint_fit, state_snapshot
 from quintain.config import gin_io
 from quintain.core import base_task
 from quintain.core.loop import dataset_distribution, task_evaluation, trainer_setup
-from quintain.core.multitask import base_model, base_trainer
+from quintain.core.multitask import base_model, base_trainer, multitask
 from quintain.optimization import ema
 from quintain.settings import config_definitions as cfg
 
@@ -58,19 +58,13 @@ class MultiTaskEvaluator(orbit.AbstractEvaluator):
             ConfigError: If two tasks have the same name, or `eval_steps` names none of them.
         """
         self._strategy = tf.distribute.get_strategy()
-        self._tasks = _name_tasks(eval_tasks)
+        self._tasks = multitask.name_tasks(eval_tasks, "eval_tasks")
         self._model = model
         self._global_step = orbit.utils.create_global_step() if global_step is None else global_step
         self._checkpoint_exporter = checkpoint_exporter
         self._average = average
         self.runtime = runtime or cfg.RuntimeConfig()
-        self.eval_steps = dict(eval_steps or {})
-        for name in self.eval_steps:
-            if name not in self._tasks:
-                raise errors.ConfigError(
-                    f"eval_steps: got a value for {name!r}, which is none of the tasks: "
-                    f"{', '.join(self._tasks)}.{errors.suggest(name, list(self._tasks))}"
-                )
+        self.eval_steps = multitask.check_names(eval_steps, self._tasks, "eval_steps")
         self.eval_datasets = dict(
             eval_datasets
             or {
@@ -235,12 +229,10 @@ class _TaskEvaluator(orbit.StandardEvaluator):
 
     @override
     def eval_begin(self) -> None:
-        """Resets the metrics."""
         self.evaluation.begin()
 
     @override
     def eval_step(self, iterator: Any) -> Any:
-        """Evaluates the next batch."""
         return self.evaluation.run_step(next(iterator))
 
     @property
@@ -250,27 +242,10 @@ class _TaskEvaluator(orbit.StandardEvaluator):
 
     @override
     def eval_reduce(self, state: Any = None, step_outputs: Any = None) -> Any:
-        """Folds the outputs of a step into a state, as the task does."""
         return self.evaluation.reduce(state, step_outputs)
 
     @override
     def eval_end(self, aggregated_logs: Any = None) -> dict[str, Any]:
-        """Returns the metrics of this task."""
         return self.evaluation.collect(
             aggregated_logs, self._owner.global_step, image_prefix=f"{self._task_name}/"
         )
-
-
-def _name_tasks(
-    tasks: Sequence[base_task.Task] | Mapping[str, base_task.Task],
-) -> dict[str, base_task.Task]:
-    if isinstance(tasks, Mapping):
-        return dict(tasks)
-    named: dict[str, base_task.Task] = {}
-    for task in tasks:
-        if task.name in named:
-            raise errors.ConfigError(
-                f"eval_tasks: two tasks have the name {task.name!r}; give them different names."
-            )
-        named[task.name] = task
-    return named

@@ -78,11 +78,7 @@ class MultiTaskInterleavingTrainer(base_trainer.MultiTaskBaseTrainer):
 
     @override
     def train_step(self, iterator_map: Mapping[str, Any]) -> None:
-        """Trains on the next batch of the task that this step draws.
-
-        Args:
-            iterator_map: Iterator of the training data of every task.
-        """
+        """Trains on the next batch of the task that this step draws."""
         index = task_sampler_lib.draw_task(self._task_sampler, self._draw_seed, self.global_step)
         tf.switch_case(
             index,
@@ -111,7 +107,6 @@ class MultiTaskInterleavingTrainer(base_trainer.MultiTaskBaseTrainer):
         return logs
 
     def _create_task_step(self, name: str, iterator: Any) -> Callable[[], None]:
-        """Returns a function that trains on the next batch of one task."""
         task = self._multi_task.tasks[name]
         model = base_model.get_sub_model(self._model, name)
         train_step = replica_steps.compile_train_step(task.train_step, self._runtime)

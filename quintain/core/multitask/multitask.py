@@ -53,15 +53,20 @@ class MultiTask(tf.Module, metaclass=abc.ABCMeta):
                 none of them, or a task asks for differential privacy.
         """
         super().__init__(name=name)
-        self._tasks = _by_name(tasks)
+        self._tasks = name_tasks(tasks, "tasks")
+        for task_name in configs.RESERVED_NAMES:
+            if task_name in self._tasks:
+                raise errors.ConfigError(
+                    f"tasks: {task_name!r} can't be a task's name; logs use it."
+                )
         for task_name, task in self._tasks.items():
             if getattr(task.task_config, "differential_privacy_config", None) is not None:
                 raise errors.ConfigError(
                     f"tasks[{task_name!r}].task_config.differential_privacy_config: several tasks "
                     "can't be trained together with differential privacy. Train them one by one."
                 )
-        self.task_eval_steps = _check_names(task_eval_steps, self._tasks, "task_eval_steps")
-        weights = _check_names(task_weights, self._tasks, "task_weights")
+        self.task_eval_steps = check_names(task_eval_steps, self._tasks, "task_eval_steps")
+        weights = check_names(task_weights, self._tasks, "task_weights")
         self._task_weights = {task_name: weights.get(task_name, 1.0) for task_name in self._tasks}
         self._init_checkpoint = init_checkpoint
         self._init_exclude = tuple(init_exclude)
@@ -150,9 +155,6 @@ class MultiTask(tf.Module, metaclass=abc.ABCMeta):
         These are what `model.initialize` gives, then `init_checkpoint`, then the checkpoint that
         each task names for its own model.
 
-        Args:
-            model: The model of all tasks.
-
         Raises:
             CheckpointError: If a checkpoint is missing or does not fit.
         """
@@ -215,15 +217,7 @@ class MultiTask(tf.Module, metaclass=abc.ABCMeta):
 def build_tasks(
     routines: Sequence[configs.TaskRoutine], logging_dir: str | None = None
 ) -> dict[str, base_task.Task]:
-    """Builds the tasks of several routines.
-
-    Args:
-        routines: The routines; each has a config and a name.
-        logging_dir: Directory for what the tasks write.
-
-    Returns:
-        The tasks by name.
-    """
+    """Builds the tasks of several routines, by their names."""
     return {
         routine.name: task_factory.get_task(
             routine.task_config, logging_dir=logging_dir, name=routine.name
@@ -233,30 +227,36 @@ def build_tasks(
     }
 
 
-def _by_name(tasks: Any) -> dict[str, base_task.Task]:
+def name_tasks(tasks: Any, argument: str) -> dict[str, base_task.Task]:
+    """Returns tasks by the names of a mapping, or by their own.
+
+    Raises:
+        ConfigError: If it is neither a mapping nor a list, or two tasks have the same name.
+    """
     if isinstance(tasks, Mapping):
-        named = dict(tasks)
-    elif isinstance(tasks, list | tuple):
-        named = {}
-        for task in tasks:
-            if task.name in named:
-                raise errors.ConfigError(
-                    f"tasks: two tasks have the name {task.name!r}; give them different names."
-                )
-            named[task.name] = task
-    else:
+        return dict(tasks)
+    if not isinstance(tasks, list | tuple):
         raise errors.ConfigError(
-            f"tasks: got {tasks!r}, expected a mapping from names to tasks or a list of tasks."
+            f"{argument}: got {tasks!r}, expected a mapping from names to tasks or a list of tasks."
         )
-    for name in configs.RESERVED_NAMES:
-        if name in named:
-            raise errors.ConfigError(f"tasks: {name!r} can't be a task's name; logs use it.")
+    named: dict[str, base_task.Task] = {}
+    for task in tasks:
+        if task.name in named:
+            raise errors.ConfigError(
+                f"{argument}: two tasks have the name {task.name!r}; give them different names."
+            )
+        named[task.name] = task
     return named
 
 
-def _check_names(
+def check_names(
     values: Mapping[str, Any] | None, tasks: Mapping[str, Any], argument: str
 ) -> dict[str, Any]:
+    """Returns what is given for each of several tasks.
+
+    Raises:
+        ConfigError: If something is given for none of them.
+    """
     for name in values or ():
         if name not in tasks:
             raise errors.ConfigError(

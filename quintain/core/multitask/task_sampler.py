@@ -71,7 +71,6 @@ class UniformTaskSampler(TaskSampler):
 
     @override
     def task_cumulative_distribution(self, global_step: tf.Tensor) -> tf.Tensor:
-        """Returns equal steps up to 1."""
         del global_step
         count = len(self._task_weights)
         return tf.cumsum(tf.fill([count], 1.0 / count))
@@ -98,7 +97,6 @@ class ProportionalTaskSampler(TaskSampler):
 
     @override
     def task_cumulative_distribution(self, global_step: tf.Tensor) -> tf.Tensor:
-        """Returns the same distribution at every step."""
         del global_step
         return self._cumulate_powers(self._alpha)
 
@@ -130,7 +128,6 @@ class AnnealingTaskSampler(TaskSampler):
 
     @override
     def task_cumulative_distribution(self, global_step: tf.Tensor) -> tf.Tensor:
-        """Returns the distribution of the epoch that `global_step` lies in."""
         if self._total_epochs <= 1:
             return self._cumulate_powers(1.0)
         epoch = tf.floor(tf.cast(global_step, tf.float32) / self._steps_per_epoch)
@@ -144,10 +141,6 @@ def get_task_sampler(
     config: configs.TaskSamplingConfig, task_weights: Mapping[str, float]
 ) -> TaskSampler:
     """Builds the sampler that a config describes.
-
-    Args:
-        config: Which sampler.
-        task_weights: Weight of every task.
 
     Raises:
         ConfigError: If no sampler is chosen.

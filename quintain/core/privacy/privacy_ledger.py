@@ -73,7 +73,7 @@ class PrivacyLedger:
         Raises:
             ConfigError: If it applies gradients that are not sums of clipped ones.
         """
-        with privacy.requiring_private_sum(f"{self._task_name}.train_step"):
+        with privacy.private_sum_required(f"{self._task_name}.train_step"):
             yield
 
     def take_real(self, inputs: Any) -> Any:

@@ -39,7 +39,6 @@ class OffsetSchedule(keras.optimizers.schedules.LearningRateSchedule):
 
     @override
     def get_config(self) -> dict[str, Any]:
-        """Returns the arguments of the constructor."""
         return {"schedule": self.schedule, "offset": self.offset}
 
 
@@ -75,12 +74,10 @@ class StagedPolicy(policies.ProgressivePolicy):
     @property
     @override
     def task(self) -> base_task.Task:
-        """The task of the current stage."""
         return self._get_task(self.cur_stage_id)
 
     @override
     def num_stages(self) -> int:
-        """Returns the number of stages in the config."""
         return len(self._stages)
 
     @override
@@ -117,13 +114,11 @@ class StagedPolicy(policies.ProgressivePolicy):
 
     @override
     def get_train_dataset(self, stage_id: int) -> dataset_distribution.Dataset:
-        """Builds the training data of a stage."""
         task = self._get_task(stage_id)
         return self._build_dataset(task, task.task_config.train_data)
 
     @override
     def get_eval_dataset(self, stage_id: int) -> dataset_distribution.Dataset:
-        """Builds the evaluation data of a stage."""
         task = self._get_task(stage_id)
         return self._build_dataset(task, task.task_config.validation_data)
 
@@ -170,10 +165,6 @@ def get_stages(params: cfg.ExperimentConfig) -> tuple[configs.StageConfig, ...]:
 def find_task_config(params: cfg.ExperimentConfig, path: str) -> cfg.TaskConfig:
     """Returns the task of the stage that a checkpoint is of.
 
-    Args:
-        params: The experiment, in stages or not.
-        path: Prefix of a checkpoint.
-
     Raises:
         CheckpointError: If the checkpoint does not tell its step.
     """
@@ -191,10 +182,6 @@ def find_task_config(params: cfg.ExperimentConfig, path: str) -> cfg.TaskConfig:
 
 def build_task_config(params: cfg.ExperimentConfig, stage_id: int) -> cfg.TaskConfig:
     """Returns the task of a stage.
-
-    Args:
-        params: The experiment, with stages.
-        stage_id: The stage, counted from 0.
 
     Raises:
         ConfigError: If the stage sets a field that there is not.

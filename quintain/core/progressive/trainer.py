@@ -111,14 +111,7 @@ class ProgressiveTrainer(base_trainer.Trainer):
 
     @override
     def train(self, num_steps: tf.Tensor) -> orbit.runner.Output | None:
-        """Implements `num_steps` steps of training, in one loop for each stage they belong to.
-
-        Args:
-            num_steps: Scalar integer tensor: calls of `train_step`.
-
-        Returns:
-            The output of the last loop; None if it was interrupted.
-        """
+        """Implements `num_steps` steps of training, in one loop for each stage they belong to."""
         output, num_left = None, int(num_steps)
         while num_left > 0:
             step = self._state.step
@@ -183,7 +176,6 @@ class ProgressiveTrainer(base_trainer.Trainer):
 
     @override
     def _create_checkpoint(self, train: bool) -> tf.train.Checkpoint:
-        """Returns the one checkpoint of all stages, with the objects of the current one in it."""
         items: Mapping[str, Any] = {
             **super()._create_checkpoint(train)._trackable_children(),
             "stage_id": self._policy.cur_checkpoint_items["stage_id"],
@@ -196,7 +188,6 @@ class ProgressiveTrainer(base_trainer.Trainer):
         return self._hooked_checkpoint
 
     def _build_stage(self, path: str) -> None:
-        """Builds the stage that a checkpoint is of, before it is restored."""
         step = checkpoint_fit.read_step(path)
         if self._policy.is_stage_advancing(step):
             self._enter_stage(step, pass_old_model=False)
@@ -215,7 +206,6 @@ class ProgressiveTrainer(base_trainer.Trainer):
         return self.ensure_train_iterator()
 
     def _maybe_export(self, step: int) -> None:
-        """Writes a checkpoint for other programs, if one is due."""
         config = self._progressive_config
         if not (self._export_dir and config.export_checkpoint):
             return

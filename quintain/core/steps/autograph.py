@@ -44,15 +44,7 @@ def without_autograph(
     metrics: Any,
     callers: Iterable[object] = (),
 ) -> Callable[..., Any]:
-    """Returns a step that AutoGraph does not convert; the step itself if users wrote parts of it.
-
-    Args:
-        step_fn: The step. It needs no conversion itself.
-        task: Whose methods it calls.
-        model: What it calls.
-        metrics: Nested structure of what it updates.
-        callers: Other objects whose methods it calls.
-    """
+    """Returns a step that AutoGraph does not convert, or the step if users wrote parts of it."""
     if not all(map(is_own, [task, *tf.nest.flatten(metrics), *callers])):
         return step_fn
     if not _is_called_by_keras(model):

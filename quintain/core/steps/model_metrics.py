@@ -54,14 +54,7 @@ def lacks_variables(model: keras.Model) -> bool:
 def build_compiled(
     model: keras.Model, update_fn: Callable[[Any, Any, Any], None], labels: Any, outputs: Any
 ) -> None:
-    """Makes the variables of the metrics and losses that a model was compiled with.
-
-    Args:
-        model: The model.
-        update_fn: Updates metrics, its first argument, from labels and outputs.
-        labels: Labels of a batch.
-        outputs: Outputs of a batch.
-    """
+    """Makes the variables of the metrics and losses that a model was compiled with."""
     metrics, loss = compiled_metrics(model), compiled_loss(model)
     if metrics is not None and not metrics.built:
         update_fn(_Builder(metrics), labels, outputs)

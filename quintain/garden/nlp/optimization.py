@@ -26,7 +26,7 @@ class WarmUp(lr_schedule.StepSchedule):
     """Rises to a given rate along a power, and then follows a schedule.
 
     `initial_learning_rate * (s / W) ** power` below step `W = warmup_steps`, then `f(s)`; `f` is
-    the schedule. Other than `lr_warmup.PolynomialWarmUp` it rises to a rate of its own, not to
+    the schedule. Other than `lr_schedule.PolynomialWarmUp` it rises to a rate of its own, not to
     `f(W)`.
     """
 

@@ -78,12 +78,7 @@ def naming(find_sources: Callable[[], Iterable[Any]]) -> Iterator[None]:
 
 
 def find(error: tf.errors.OpError, sources: Iterable[Any]) -> str | None:
-    """Returns which file an error is about, and what is wrong there; None if it is not known.
-
-    Args:
-        error: What reading, parsing or training on data raised.
-        sources: Data configs, datasets, and graphs with datasets.
-    """
+    """Returns which file an error is about, and what is wrong there; None if it is not known."""
     message = error.message
     missing = _MISSING.search(message)
     if missing:
@@ -190,10 +185,6 @@ def check_files(dataset: Any) -> None:
     """Looks through the lengths in the local TFRecord files of a pipeline, for a limited time.
 
     TensorFlow takes what is too short for the header of a record for the end of a file.
-
-    Args:
-        dataset: The pipeline. Of anything else than a dataset, and where files of other kinds are
-            read as well, nothing is known.
 
     Raises:
         DataError: If a file is cut or holds something else; with `ignore_errors`, it is a warning.

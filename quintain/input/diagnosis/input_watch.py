@@ -65,10 +65,6 @@ def measure_stages(
     The stages are run by iterators of their own, so that the position of training does not change,
     though the processor is shared with it. The work of a tf.data service is not run again. A stage
     that gives nothing ends the measurement.
-
-    Args:
-        dataset: The pipeline, or a function that builds it.
-        probe_secs: Seconds for which each stage may run.
     """
     if not isinstance(dataset, tf.data.Dataset):
         dataset = dataset()
@@ -80,12 +76,7 @@ def measure_stages(
 def find_slow_stage(
     dataset: DatasetOrFn, *, probe_secs: float = DEFAULT_PROBE_SECS
 ) -> StageTime | None:
-    """Returns the slowest stage of a pipeline; None if it has no stage that can be measured.
-
-    Args:
-        dataset: The pipeline, or a function that builds it.
-        probe_secs: Seconds for which each stage may run.
-    """
+    """Returns the slowest stage of a pipeline; None if it has no stage that can be measured."""
     times = measure_stages(dataset, probe_secs=probe_secs)
     return max(times, key=lambda stage: (stage.is_stalled, stage.secs_per_example), default=None)
 

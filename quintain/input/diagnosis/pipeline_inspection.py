@@ -80,11 +80,7 @@ class Inspection:
         return not self.varying
 
     def warn(self, name: str = "the training data") -> None:
-        """Warns if the position can't be restored exactly.
-
-        Args:
-            name: What the pipeline gives.
-        """
+        """Warns if the position can't be restored exactly."""
         if self.varying:
             logger.warning(
                 "The position in %s can't be restored exactly, so that a run which is stopped and "

@@ -29,7 +29,6 @@ class RandomWatch:
     """Warns once of stateful random operations in a traced training step."""
 
     def __init__(self) -> None:
-        """Has not warned yet."""
         self._has_warned = False
 
     # Called while a step is traced: AutoGraph would convert it, for a third of the tracing's time.
@@ -54,14 +53,7 @@ class RandomWatch:
 
 
 def find_draws(graph: Any) -> list[str]:
-    """Returns the random operations of a graph and its functions that keep their own state.
-
-    Args:
-        graph: A graph that is being built, or was.
-
-    Returns:
-        The kinds of operations, each with the line of the user's code that made it where known.
-    """
+    """Returns the random operations of a graph that keep their own state, with their lines."""
     found: dict[str, None] = {}
     for current in list_graphs(graph):
         for operation in current.get_operations():

@@ -210,7 +210,7 @@ def _import_all(names: list[str], threads: NewThreads, messages: IO[str]) -> lis
             try:
                 # Nobody looks for garbage among it, so that the copies share its pages.
                 with start_up.without_collecting():
-                    with source_imports.importing_ahead(module):
+                    with source_imports.imports_noted(module):
                         imported = importlib.import_module(module)
                     if function:
                         getattr(imported, function)()

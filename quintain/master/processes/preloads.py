@@ -11,7 +11,7 @@ from quintain.records.config import source_imports, source_names
 WORKER: Final = "quintain.trials.process.worker"
 """Module of the trial process; a text, for the scheduler does not know trials."""
 
-WARM_START: Final = "quintain.trials.warm_start:warm_up"
+WARM_START: Final = "quintain.trials.warm_up:warm_up"
 """Function that computes once, and leaves nothing in the process but what saves time."""
 
 PRELOADED: Final = (

@@ -5,21 +5,22 @@ import pathlib
 import time
 
 from quintain import errors
-from quintain.master import core as core_lib
-from quintain.master import entries
+from quintain.master import entries, shared_state
 from quintain.master.workers import worker_messages
 from quintain.records.rows import checkpoint
 from quintain.storage import storages
 from quintain.store import session as session_lib
 
 
-def check_own(core: core_lib.Core, entry: entries.Entry, trial_id: int, uuid: str) -> bool:
+def check_own(
+    shared: shared_state.SharedState, entry: entries.Entry, trial_id: int, uuid: str
+) -> bool:
     """Checks that a checkpoint which a trial names is its own; returns whether it is known.
 
     The lock is not held meanwhile: disks may be slow.
 
     Args:
-        core: What the master knows.
+        shared: What the master knows.
         entry: The experiment.
         trial_id: The trial.
         uuid: The checkpoint.
@@ -28,10 +29,10 @@ def check_own(core: core_lib.Core, entry: entries.Entry, trial_id: int, uuid: st
         MessageError: If it is another's, or no checkpoint.
     """
     try:
-        with core.store.reading() as session:
+        with shared.store.reading() as session:
             owner = session.get_checkpoint(uuid).trial_id
     except errors.NotFoundError:
-        storage = core.storage_of(entry.record)
+        storage = shared.storage_of(entry.record)
         if not storages.is_remote(storage.address):
             worker_messages.check_owner(pathlib.Path(storage.place) / uuid, entry.id, trial_id)
         return False
@@ -42,11 +43,11 @@ def check_own(core: core_lib.Core, entry: entries.Entry, trial_id: int, uuid: st
     return True
 
 
-def confirm_damage(core: core_lib.Core, trial_id: int, uuid: str, damage: str) -> None:
+def confirm_damage(shared: shared_state.SharedState, trial_id: int, uuid: str, damage: str) -> None:
     """Checks that a checkpoint of another trial is damaged, as a trial says which can't read it.
 
     Args:
-        core: What the master knows, whose lock is not held: the checkpoint is read.
+        shared: What the master knows, whose lock is not held: the checkpoint is read.
         trial_id: The trial that has to begin from it.
         uuid: The checkpoint.
         damage: What is wrong with it.
@@ -55,9 +56,9 @@ def confirm_damage(core: core_lib.Core, trial_id: int, uuid: str, damage: str) -
         UnusableCheckpointError: If it is whole.
         CheckpointError: If it can't be read.
     """
-    with core.store.reading() as session:
+    with shared.store.reading() as session:
         record = session.get_checkpoint(uuid)
-        storage = core.find_storage(session, record.experiment_id)
+        storage = shared.find_storage(session, record.experiment_id)
     if record.state is checkpoint.CheckpointState.DAMAGED:
         return  # Hundreds of trials may begin from the same one.
     if storage.find_damage(uuid, record.files) is None:
@@ -68,12 +69,16 @@ def confirm_damage(core: core_lib.Core, trial_id: int, uuid: str, damage: str) -
 
 
 def go_back(
-    core: core_lib.Core, entry: entries.Entry, live: entries.LiveLaunch, uuid: str, damage: str
+    shared: shared_state.SharedState,
+    entry: entries.Entry,
+    live: entries.LiveLaunch,
+    uuid: str,
+    damage: str,
 ) -> None:
     """Marks a checkpoint, and lets the trial go on from the one before, or begin anew.
 
     Args:
-        core: What the master knows, whose lock is held.
+        shared: What the master knows, whose lock is held.
         entry: The experiment.
         live: The process that says so.
         uuid: The checkpoint, from which its trial goes on or begins.
@@ -84,7 +89,7 @@ def go_back(
     """
     trial_id = live.record.trial_id
     machine = entry.machine_of(trial_id)
-    with core.store.reading() as session:
+    with shared.store.reading() as session:
         record = session.get_checkpoint(uuid)
         states = [checkpoint.CheckpointState.COMPLETED]
         there = session.list_checkpoints(trial_id=trial_id, states=states)
@@ -106,10 +111,10 @@ def go_back(
 
     def write(session: session_lib.Session) -> None:
         session.update_checkpoint(marked)
-        session.add_logs([core.log(trial_id, text)])
+        session.add_logs([shared.log(trial_id, text)])
 
     if not is_own:
-        core.write(write)
+        shared.write(write)
         raise errors.UnusableCheckpointError(text)
     event = {
         "kind": "damage",
@@ -117,5 +122,5 @@ def go_back(
         "fallback": older[-1] if older else None,
         "reason": text,
     }
-    core.apply(entry, event, write)
+    shared.apply(entry, event, write)
     live.outstanding, live.since = None, time.monotonic()

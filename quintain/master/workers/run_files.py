@@ -14,8 +14,7 @@ from typing import Final
 from quintain import errors
 from quintain.client.home import home as home_lib
 from quintain.files import atomic_write
-from quintain.master import core as core_lib
-from quintain.master import entries, storage_marks
+from quintain.master import entries, shared_state, storage_marks
 from quintain.master.transfer import model_files, pieces, uploads
 from quintain.master.workers import worker_calls
 from quintain.records import checkpoint_manifest
@@ -42,14 +41,14 @@ class RunFiles:
     All raise `GoneError` if the launch of the trial is not wanted any more.
 
     Args:
-        core: What the master knows.
+        shared: What the master knows.
         calls: Knows which runs are wanted.
     """
 
-    def __init__(self, core: core_lib.Core, calls: worker_calls.WorkerCalls) -> None:
-        self._core = core
+    def __init__(self, shared: shared_state.SharedState, calls: worker_calls.WorkerCalls) -> None:
+        self._shared = shared
         self._calls = calls
-        self._uploads = uploads.Uploads(kept_bytes=core_lib.MIN_FREE_BYTES)
+        self._uploads = uploads.Uploads(kept_bytes=shared_state.MIN_FREE_BYTES)
         self._pieces = pieces.Pieces()
         self._mark = secrets.token_hex(16)
         self._marked: set[pathlib.Path] = set()
@@ -62,14 +61,14 @@ class RunFiles:
         """Returns where the master's directories are, marked so that they can be recognised."""
         with self._wanted_launch(trial_id, launch_id) as (entry, _):
             machine = entry.machine_of(trial_id)
-            own = self._core.storage_of(entry.record)
+            own = self._shared.storage_of(entry.record)
         uuid = machine.checkpoint or machine.source_checkpoint
         source = own if uuid is None else self._find_storage(uuid)
-        self._mark_directory(self._core.home)
+        self._mark_directory(self._shared.home)
         for storage in (own, source):
             if not storages.is_remote(storage.address):
                 self._mark_directory(pathlib.Path(storage.place))
-        return file_listing.Places(str(self._core.home), self._mark)
+        return file_listing.Places(str(self._shared.home), self._mark)
 
     def find_code(self, trial_id: int, launch_id: str) -> pathlib.Path:
         """Returns the directory of the code of a trial."""
@@ -128,7 +127,7 @@ class RunFiles:
     ) -> uploads.Received:
         """Begins to take a checkpoint, or goes on with it; see `uploads.Uploads.begin`."""
         root, owner = self._find_owner(trial_id, launch_id)
-        storage_marks.mark(self._core, owner.experiment_id)
+        storage_marks.mark(self._shared, owner.experiment_id)
         checkpoint_manifest.require_storage(root)
         return self._uploads.begin(root, owner, uuid, sizes)
 
@@ -173,7 +172,7 @@ class RunFiles:
             )
         most_bytes = max(MOST_EVENT_BYTES - sum(others.values()), 0)
         directory.mkdir(parents=True, exist_ok=True)
-        pieces.require_space(directory, 0, core_lib.MIN_FREE_BYTES)
+        pieces.require_space(directory, 0, shared_state.MIN_FREE_BYTES)
         return self._pieces.begin(directory / path, offset, most_bytes)
 
     def _find_event_dir(self, trial_id: int, launch_id: str) -> pathlib.Path:
@@ -181,31 +180,31 @@ class RunFiles:
 
     def _find_owner(self, trial_id: int, launch_id: str) -> tuple[pathlib.Path, uploads.Owner]:
         with self._wanted_launch(trial_id, launch_id) as (entry, _):
-            root = _require_directory(self._core.storage_of(entry.record))
-            home_id = self._core.deletions.home_id
+            root = _require_directory(self._shared.storage_of(entry.record))
+            home_id = self._shared.deletions.home_id
             return root, uploads.Owner(home_id, entry.id, trial_id, launch_id)
 
     def _find_storage(self, uuid: str) -> checkpoint_storage.CheckpointStorage:
-        with self._core.store.reading() as session:
+        with self._shared.store.reading() as session:
             record = session.get_checkpoint(uuid)
-            return self._core.find_storage(session, record.experiment_id)
+            return self._shared.find_storage(session, record.experiment_id)
 
     @contextlib.contextmanager
     def _wanted_launch(
         self, trial_id: int, launch_id: str
     ) -> Iterator[tuple[entries.Entry, entries.LiveLaunch]]:
-        with self._core.condition:
+        with self._shared.condition:
             live = self._calls.find_launch(trial_id, launch_id)
-            yield self._core.entry(live.record.experiment_id), live
+            yield self._shared.entry(live.record.experiment_id), live
 
     def _mark_directory(self, directory: pathlib.Path) -> None:
         """Lets a directory say that it is this master's, if it can be written to."""
         with self._lock:
             if directory in self._marked:
                 return
-            name = file_listing.mark_name(self._core.deletions.home_id)
+            name = file_listing.mark_name(self._shared.deletions.home_id)
             try:
-                is_home = directory == self._core.home
+                is_home = directory == self._shared.home
                 if not (is_home or checkpoint_manifest.is_storage(directory)):
                     return  # Its disk is not mounted; what takes its place is not marked.
                 atomic_write.write_atomically(directory / name, self._mark, mode=0o600)

@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from quintain import errors
-from quintain.master import core as core_lib
-from quintain.master import entries
+from quintain.master import entries, shared_state
 from quintain.master.processes import usage_meter
 from quintain.records.rows import launch, metric
 from quintain.records.rows import node as node_lib
@@ -26,19 +25,19 @@ class UsageSampler:
     """Notes what the processes of trials use. `sample` is called by one thread only.
 
     Args:
-        core: The master's state.
+        shared: The master's state.
         read_remote: Returns what processes of other machines use, by launch, where it is new.
         meter: Measures processes of this machine.
     """
 
     def __init__(
         self,
-        core: core_lib.Core,
+        shared: shared_state.SharedState,
         *,
         read_remote: Callable[[], Mapping[str, Mapping[str, float]]],
         meter: usage_meter.UsageMeter | None = None,
     ) -> None:
-        self._core = core
+        self._shared = shared
         self._read_remote = read_remote
         self._meter = meter or usage_meter.UsageMeter()
         self._newest: dict[str, dict[int, Mapping[str, float]]] = {}
@@ -46,11 +45,11 @@ class UsageSampler:
     def sample(self) -> None:
         """Notes what is due. The lock is not held while the system is asked."""
         own: list[usage_meter.Process] = []
-        with self._core.condition:
+        with self._shared.condition:
             # Of thousands on other machines, nothing is looked up here.
-            for trial_id in self._core.nodes.trials.get(node_lib.OWN, ()):
-                own += self._list_own(self._core.launches_by_trial[trial_id])
-        known = self._core.launches_by_id
+            for trial_id in self._shared.nodes.trials.get(node_lib.OWN, ()):
+                own += self._list_own(self._shared.launches_by_trial[trial_id])
+        known = self._shared.launches_by_id
         self._newest = {name: each for name, each in self._newest.items() if name in known}
         measured = []
         for name, metrics in {**self._meter.measure(own), **self._read_remote()}.items():
@@ -64,7 +63,7 @@ class UsageSampler:
 
     def _list_own(self, live: entries.LiveLaunch) -> list[usage_meter.Process]:
         """Returns the processes of a run that are on the machine of the master."""
-        slots = self._core.nodes.slots
+        slots = self._shared.nodes.slots
         return [
             usage_meter.Process(
                 launch.member_name(live.record.launch_id, rank),
@@ -80,21 +79,21 @@ class UsageSampler:
         ]
 
     def _keep(self, measured: list[entries.LiveLaunch]) -> None:
-        core, now = self._core, time.time()
-        with core.condition:
+        shared, now = self._shared, time.time()
+        with shared.condition:
             rows = []
             for live in measured:
                 record = live.record
-                entry = core.entries.get(record.experiment_id)
-                if core.launches_by_trial.get(record.trial_id) is not live or entry is None:
+                entry = shared.entries.get(record.experiment_id)
+                if shared.launches_by_trial.get(record.trial_id) is not live or entry is None:
                     continue
                 batches = entry.machine_of(record.trial_id).total_batches
                 group, metrics = metric.MetricGroup.SYSTEM, self._combine(record)
                 rows.append(metric.MetricRow(record.trial_id, group, batches, metrics, time=now))
-            if not rows or core.problem:
+            if not rows or shared.problem:
                 return
             try:
-                core.write(lambda session: session.add_metrics(rows))
+                shared.write(lambda session: session.add_metrics(rows))
             except errors.StoreError:
                 return  # It was noted as the problem of the master, which says it.
 

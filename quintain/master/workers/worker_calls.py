@@ -8,8 +8,7 @@ from collections.abc import Callable
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from quintain import errors
-from quintain.master import core as core_lib
-from quintain.master import entries, storage_marks, unexpected_errors
+from quintain.master import entries, shared_state, storage_marks, unexpected_errors
 from quintain.master.machine import trial_machine
 from quintain.master.processes import rendezvous
 from quintain.master.workers import checkpoint_reports, worker_messages, workload_results
@@ -34,7 +33,7 @@ def _contained(call: Call[P, T]) -> Call[P, T]:
 
     @functools.wraps(call)
     def contained(self: "WorkerCalls", trial_id: int, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        live = self._core.launches_by_trial.get(trial_id)
+        live = self._shared.launches_by_trial.get(trial_id)
         if live is None:
             return call(self, trial_id, *args, **kwargs)
         try:
@@ -49,7 +48,7 @@ def _contained(call: Call[P, T]) -> Call[P, T]:
             raise  # answers to the process
         except Exception as error:  # noqa: BLE001 - the border between experiments
             doing = f"when trial {trial_id} asked the master"
-            self._core.end_faulty(live.record.experiment_id, doing, error)
+            self._shared.end_faulty(live.record.experiment_id, doing, error)
         # The trial saves itself; if that raises as well, it is not wanted any more.
         return contained(self, trial_id, *args, **kwargs)
 
@@ -59,8 +58,8 @@ def _contained(call: Call[P, T]) -> Call[P, T]:
 class WorkerCalls:
     """Answers trial processes. All methods may be called from several threads."""
 
-    def __init__(self, core: core_lib.Core, *, idle_secs: float = IDLE_SECS) -> None:
-        self._core = core
+    def __init__(self, shared: shared_state.SharedState, *, idle_secs: float = IDLE_SECS) -> None:
+        self._shared = shared
         self._idle_secs = idle_secs
         self.is_crowded = False
         self.is_closed = False
@@ -74,17 +73,17 @@ class WorkerCalls:
             CheckpointError: If its checkpoints can't be kept; `NoRoomError` if they may be later.
         """
         worker_messages.check_identity(identity)
-        with self._core.condition:
+        with self._shared.condition:
             experiment_id = self.find_launch(trial_id, identity.launch_id).record.experiment_id
-        storage_marks.mark(self._core, experiment_id)
+        storage_marks.mark(self._shared, experiment_id)
         return self._start_launch(trial_id, identity)
 
     @_contained
     def _start_launch(self, trial_id: int, identity: trial.ProcessIdentity) -> trial.TrialOrder:
-        core = self._core
-        with core.condition:
+        shared = self._shared
+        with shared.condition:
             live = self.find_launch(trial_id, identity.launch_id)
-            entry = core.entry(live.record.experiment_id)
+            entry = shared.entry(live.record.experiment_id)
             _, rank = launch.split_member(identity.launch_id)
             entry.note_wait(trial_id, rank, "")
             if live.record.state is not launch.LaunchState.ENDING:
@@ -93,7 +92,7 @@ class WorkerCalls:
                 if rank == 0:
                     record = dataclasses.replace(record, state=launch.LaunchState.RUNNING)
                 if record != live.record:
-                    core.write(lambda session: session.save_launch(record))
+                    shared.write(lambda session: session.save_launch(record))
                     live.record = record
             return self._build_order(entry, live)
 
@@ -107,10 +106,10 @@ class WorkerCalls:
             GoneError: If this launch is not wanted any more.
             MessageError: If the trial has no such process.
         """
-        with self._core.condition:
+        with self._shared.condition:
             live = self.find_launch(trial_id, launch_id)
             worker_messages.check_peer(size, len(live.record.members), member)
-            directory = entries.scratch_dir(self._core.home, live.record)
+            directory = entries.scratch_dir(self._shared.home, live.record)
             return rendezvous.meet(directory, rank, size, member)
 
     def note_wait(self, trial_id: int, launch_id: str, text: str) -> None:
@@ -119,9 +118,9 @@ class WorkerCalls:
         Raises:
             GoneError: If this launch is not wanted any more.
         """
-        with self._core.condition:
+        with self._shared.condition:
             live = self.find_launch(trial_id, launch_id)
-            entry = self._core.entry(live.record.experiment_id)
+            entry = self._shared.entry(live.record.experiment_id)
             entry.note_wait(trial_id, launch.split_member(launch_id)[1], text)
             if trial_id not in entry.waits:
                 live.since = time.monotonic()  # Its workload may take as long as ever.
@@ -130,8 +129,8 @@ class WorkerCalls:
         machine = entry.machine_of(live.record.trial_id)
         uuid = machine.checkpoint or machine.source_checkpoint
         code = pathlib.Path(entry.record.model_dir)
-        if code.is_relative_to(self._core.home):
-            code = code.relative_to(self._core.home)
+        if code.is_relative_to(self._shared.home):
+            code = code.relative_to(self._shared.home)
         return trial.TrialOrder(
             experiment_id=entry.id,
             trial_id=live.record.trial_id,
@@ -141,7 +140,7 @@ class WorkerCalls:
             entrypoint=entry.config.entrypoint,
             is_warm_start=machine.checkpoint is None and uuid is not None,
             slots=live.record.slots,
-            home_id=self._core.deletions.home_id,
+            home_id=self._shared.deletions.home_id,
             launch_id=live.record.launch_id,
             code_name=str(code),
             **self._describe_checkpoint(uuid),
@@ -151,7 +150,7 @@ class WorkerCalls:
         """Returns what an order says of the checkpoint that its trial goes on from."""
         if uuid is None:
             return {}
-        with self._core.store.reading() as session:
+        with self._shared.store.reading() as session:
             record = session.get_checkpoint(uuid)
             owner = session.get_experiment(record.experiment_id)
         return {
@@ -172,27 +171,27 @@ class WorkerCalls:
             CheckpointError: If it is another trial's, from which this one has to begin.
             GoneError: If this launch is not wanted any more.
         """
-        core, damage = self._core, worker_messages.cut(damage)
-        with core.condition:
+        shared, damage = self._shared, worker_messages.cut(damage)
+        with shared.condition:
             live = self.find_launch(trial_id, launch_id)
-            machine = core.entry(live.record.experiment_id).machine_of(trial_id)
+            machine = shared.entry(live.record.experiment_id).machine_of(trial_id)
             is_others = uuid == machine.source_checkpoint and uuid != machine.checkpoint
         if is_others:
-            checkpoint_reports.confirm_damage(core, trial_id, uuid, damage)
+            checkpoint_reports.confirm_damage(shared, trial_id, uuid, damage)
         return self._take_damage(trial_id, launch_id, uuid, damage)
 
     @_contained
     def _take_damage(
         self, trial_id: int, launch_id: str, uuid: str, damage: str
     ) -> trial.TrialOrder:
-        core = self._core
-        with core.condition:
+        shared = self._shared
+        with shared.condition:
             live = self.find_launch(trial_id, launch_id)
-            entry = core.entry(live.record.experiment_id)
+            entry = shared.entry(live.record.experiment_id)
             machine = entry.machine_of(trial_id)
             # The same report may come twice.
             if uuid in (machine.checkpoint, machine.source_checkpoint):
-                checkpoint_reports.go_back(core, entry, live, uuid, damage)
+                checkpoint_reports.go_back(shared, entry, live, uuid, damage)
             return self._build_order(entry, live)
 
     @_contained
@@ -204,24 +203,24 @@ class WorkerCalls:
         Raises:
             GoneError: If this launch is not wanted any more.
         """
-        core = self._core
+        shared = self._shared
         deadline = time.monotonic() + wait
-        with core.condition:
+        with shared.condition:
             while True:
                 live = self.find_launch(trial_id, launch_id)
-                if not core.problem and not self.is_closed:
+                if not shared.problem and not self.is_closed:
                     chosen = self._choose(live)
                     if chosen is not None:
                         return chosen
                 left = deadline - time.monotonic()
                 if left <= 0 or self.is_closed:
                     return None
-                core.condition.wait(min(left, 1.0))
+                shared.condition.wait(min(left, 1.0))
 
     def _choose(self, live: entries.LiveLaunch) -> workload.Workload | None:
         if live.outstanding is not None:
             return live.outstanding
-        entry = self._core.entry(live.record.experiment_id)
+        entry = self._shared.entry(live.record.experiment_id)
         machine = entry.machine_of(live.record.trial_id)
         is_wanted = entry.machine.state.value == "ACTIVE" and not live.is_preempted
         if live.record.state is launch.LaunchState.ENDING:
@@ -260,9 +259,9 @@ class WorkerCalls:
     def _note_ending(self, live: entries.LiveLaunch) -> None:
         if live.record.state is not launch.LaunchState.ENDING:
             record = dataclasses.replace(live.record, state=launch.LaunchState.ENDING)
-            self._core.write(lambda session: session.save_launch(record))
+            self._shared.write(lambda session: session.save_launch(record))
             live.record = record
-            self._core.recount(live)
+            self._shared.recount(live)
 
     def report(self, trial_id: int, launch_id: str, result: workload.WorkloadResult) -> None:
         """Takes a result; the same one twice is no error.
@@ -274,10 +273,10 @@ class WorkerCalls:
         worker_messages.check_result(trial_id, result)
         saved, is_known = result.checkpoint, False
         if saved is not None:
-            with self._core.condition:
+            with self._shared.condition:
                 live = self.find_launch(trial_id, launch_id)
-                entry = self._core.entry(live.record.experiment_id)
-            is_known = checkpoint_reports.check_own(self._core, entry, trial_id, saved.uuid)
+                entry = self._shared.entry(live.record.experiment_id)
+            is_known = checkpoint_reports.check_own(self._shared, entry, trial_id, saved.uuid)
         self._take_result(trial_id, launch_id, result, is_known=is_known)
 
     @_contained
@@ -289,10 +288,10 @@ class WorkerCalls:
         *,
         is_known: bool,
     ) -> None:
-        core, work = self._core, result.workload
-        with core.condition:
+        shared, work = self._shared, result.workload
+        with shared.condition:
             live = self.find_launch(trial_id, launch_id)
-            entry = core.entry(live.record.experiment_id)
+            entry = shared.entry(live.record.experiment_id)
             machine = entry.machine_of(trial_id)
             worker_messages.check_experiment(entry.id, work)
             if work.kind is _Kind.TERMINATE or work.number <= machine.num_results:
@@ -308,14 +307,14 @@ class WorkerCalls:
             if is_known:
                 raise errors.MessageError("checkpoint.uuid: is that of an earlier checkpoint.")
             event = workload_results.describe(entry, live.request_id, result)
-            core.apply(
+            shared.apply(
                 entry,
                 event,
                 lambda session: workload_results.write(session, entry, trial_id, result),
             )
             live.outstanding, live.since = None, time.monotonic()
             if work.kind is _Kind.CHECKPOINT:
-                core.grown.add(trial_id)
+                shared.grown.add(trial_id)
             if work.kind is _Kind.TRAIN:
                 entry.note_time(work.num_batches, result.end_time - result.start_time)
         if result.exited_reason is workload.ExitedReason.ERRORED:
@@ -330,12 +329,12 @@ class WorkerCalls:
         Raises:
             GoneError: If this launch is not wanted any more.
         """
-        core, message = self._core, worker_messages.cut(message)
-        with core.condition:
+        shared, message = self._shared, worker_messages.cut(message)
+        with shared.condition:
             live = self.find_launch(trial_id, launch_id)
             if live.is_exit_known:
                 return
-            entry = core.entry(live.record.experiment_id)
+            entry = shared.entry(live.record.experiment_id)
             event = {
                 "kind": "exit",
                 "request_id": live.request_id,
@@ -344,7 +343,9 @@ class WorkerCalls:
             }
             if reason in _EARLY:
                 event["error"] = unexpected_errors.find_signature(message)
-            row = core.log(trial_id, f"The trial's process ends: {reason.value}. {message}".strip())
+            row = shared.log(
+                trial_id, f"The trial's process ends: {reason.value}. {message}".strip()
+            )
             record = dataclasses.replace(live.record, state=launch.LaunchState.ENDING)
 
             def write(session: session_lib.Session) -> None:
@@ -353,12 +354,12 @@ class WorkerCalls:
 
             # Of several processes, one may only fail because the machine of another is lost.
             if entry.config.log_policies or live.record.others:
-                core.write(write)
+                shared.write(write)
                 live.exit_event = event
             else:
-                core.apply(entry, event, write)
+                shared.apply(entry, event, write)
             live.is_exit_known, live.record = True, record
-            core.recount(live)
+            shared.recount(live)
             live.outstanding, live.since = None, time.monotonic()
 
     def find_launch(self, trial_id: int, launch_id: str) -> entries.LiveLaunch:
@@ -367,14 +368,14 @@ class WorkerCalls:
         Raises:
             GoneError: If it is not wanted any more.
         """
-        live = self._core.launches_by_trial.get(trial_id)
+        live = self._shared.launches_by_trial.get(trial_id)
         start, rank = launch.split_member(launch_id)
         if (
             live is None
             or live.record.launch_id != start
             or rank > len(live.record.others)
             or live.is_killed
-            or live.record.experiment_id not in self._core.entries
+            or live.record.experiment_id not in self._shared.entries
         ):
             raise errors.GoneError(
                 f"The launch {launch_id!r} of trial {trial_id} is not wanted any more."

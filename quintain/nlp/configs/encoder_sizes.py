@@ -67,11 +67,19 @@ class BertSizes(Sizes):
 
 
 @dataclasses.dataclass
-class BertEncoderConfig(BertSizes):
-    """Sizes of a BERT encoder."""
+class _BlockSizes(BertSizes):
+    """Sizes of encoders whose blocks are made one by one."""
 
     embedding_size: Size | None = None
     """Width of the embeddings, which are projected to `hidden_size`; None: the same."""
+
+    norm_first: bool = False
+    """Whether inputs of a block's parts are normalised, instead of outputs."""
+
+
+@dataclasses.dataclass
+class BertEncoderConfig(_BlockSizes):
+    """Sizes of a BERT encoder."""
 
     output_range: Size | None = None
     """First positions of the sequence that the last block computes; None for all."""
@@ -84,9 +92,6 @@ class BertEncoderConfig(BertSizes):
 
     return_word_embeddings: bool = False
     """Whether the encoder gives the embeddings, too."""
-
-    norm_first: bool = False
-    """Whether inputs of a block's parts are normalised, instead of outputs."""
 
 
 @dataclasses.dataclass
@@ -147,14 +152,8 @@ class FNetEncoderConfig(Sizes):
 
 
 @dataclasses.dataclass
-class KernelEncoderConfig(BertSizes):
+class KernelEncoderConfig(_BlockSizes):
     """Sizes of an encoder with kernel attention."""
-
-    norm_first: bool = False
-    """Whether inputs of a block's parts are normalised."""
-
-    embedding_size: Size | None = None
-    """Width of the embeddings."""
 
     feature_transform: str = "exp"
     """The kernel."""
@@ -176,20 +175,14 @@ class KernelEncoderConfig(BertSizes):
 
 
 @dataclasses.dataclass
-class ReuseEncoderConfig(BertSizes):
+class ReuseEncoderConfig(_BlockSizes):
     """Sizes of an encoder that reuses attention scores."""
-
-    embedding_size: Size | None = None
-    """Width of the embeddings."""
 
     output_range: Size | None = None
     """First positions of the output."""
 
     return_all_encoder_outputs: bool = False
     """Whether all blocks' outputs are given."""
-
-    norm_first: bool = False
-    """Whether inputs of a block's parts are normalised."""
 
     reuse_attention: Annotated[int, Ge(-1), Lt(2**31)] = -1
     """Heads whose scores are reused."""

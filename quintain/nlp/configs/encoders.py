@@ -106,10 +106,7 @@ def check_vocabulary(
 ) -> None:
     """Checks that an encoder has an embedding for every token of a vocabulary.
 
-    Args:
-        config: The encoder. One whose config has no `vocab_size` is not checked.
-        vocabulary: The vocabulary.
-        field: Path of the encoder in the experiment's config.
+    One whose config has no `vocab_size` is not checked. `field` is its path in the experiment.
 
     Raises:
         ConfigError: If it has too few.
@@ -136,9 +133,9 @@ def build_encoder(
     Args:
         config: The encoder.
         embedding_layer: Embeds the words, in place of a new one.
-        encoder_cls: `EncoderScaffold`, whose parts gin may replace: gets the sizes of the config.
-            None takes the class of the encoder.
-        bypass_config: Whether to call `encoder_cls` without sizes.
+        encoder_cls: `EncoderScaffold`, whose parts gin may replace; None takes the class of the
+            encoder.
+        bypass_config: Whether to call `encoder_cls` without the sizes of the config.
 
     Raises:
         ConfigError: If no encoder is chosen, it is not built, or `any` has no builder.
@@ -174,9 +171,13 @@ def _build_any(config: Any) -> Any:
     return encoder
 
 
+def _build_initializer(config: Any) -> keras.initializers.Initializer:
+    return keras.initializers.TruncatedNormal(stddev=config.initializer_range)
+
+
 def _list_scaffold_arguments(config: Any) -> dict[str, Any]:
     """Returns the arguments of `EncoderScaffold` for the sizes of a BERT encoder."""
-    initializer = keras.initializers.TruncatedNormal(stddev=config.initializer_range)
+    initializer = _build_initializer(config)
     return {
         "embedding_cfg": {
             "vocab_size": config.vocab_size,
@@ -203,42 +204,30 @@ def _list_scaffold_arguments(config: Any) -> dict[str, Any]:
     }
 
 
-def _list_bert_arguments(config: Any) -> dict[str, Any]:
-    """Returns what encoders of BERT's sizes take, but for their embeddings."""
-    return {
-        "vocab_size": config.vocab_size,
-        "hidden_size": config.hidden_size,
-        "num_layers": config.num_layers,
-        "num_attention_heads": config.num_attention_heads,
-        "intermediate_size": config.intermediate_size,
-        "activation": activations.get_approximate(config.hidden_activation),
-        "dropout_rate": config.dropout_rate,
-        "attention_dropout_rate": config.attention_dropout_rate,
-        "max_sequence_length": config.max_position_embeddings,
-        "type_vocab_size": config.type_vocab_size,
-        "initializer": keras.initializers.TruncatedNormal(stddev=config.initializer_range),
-        "dict_outputs": True,
-    }
+_ARGUMENTS: Final = {
+    "hidden_activation": "activation",
+    "max_position_embeddings": "max_sequence_length",
+    "embedding_size": "embedding_width",
+}
+"""Names of constructors' arguments, where fields of configs have others."""
+
+
+def _list_arguments(config: Any) -> dict[str, Any]:
+    """Returns the arguments of an encoder's constructor that its config has."""
+    names = {field.name for field in dataclasses.fields(config)} - {"initializer_range"}
+    given = {_ARGUMENTS.get(name, name): getattr(config, name) for name in names}
+    for name in given.keys() & {"activation", "inner_activation"}:
+        given[name] = activations.get_approximate(given[name])
+    return {**given, "initializer": _build_initializer(config), "dict_outputs": True}
 
 
 def _build_albert(config: Any, embedding_layer: Any) -> Any:
     _refuse_layer(config, embedding_layer)
-    return networks.AlbertEncoder(
-        embedding_width=config.embedding_width, **_list_bert_arguments(config)
-    )
+    return networks.AlbertEncoder(**_list_arguments(config))
 
 
 def _build_bert(config: Any, embedding_layer: Any, encoder_cls: Any = networks.BertEncoder) -> Any:
-    return encoder_cls(
-        **_list_bert_arguments(config),
-        output_range=config.output_range,
-        embedding_width=config.embedding_size,
-        embedding_layer=embedding_layer,
-        return_all_encoder_outputs=config.return_all_encoder_outputs,
-        return_attention_scores=config.return_attention_scores,
-        return_word_embeddings=config.return_word_embeddings,
-        norm_first=config.norm_first,
-    )
+    return encoder_cls(**_list_arguments(config), embedding_layer=embedding_layer)
 
 
 def _build_query_bert(config: Any, embedding_layer: Any) -> Any:
@@ -246,7 +235,7 @@ def _build_query_bert(config: Any, embedding_layer: Any) -> Any:
         vocab_size=config.vocab_size,
         embedding_width=config.embedding_size or config.hidden_size,
         output_dim=config.hidden_size,
-        initializer=keras.initializers.TruncatedNormal(stddev=config.initializer_range),
+        initializer=_build_initializer(config),
         name="word_embeddings",
     )
     whole = config.replace(embedding_size=None)
@@ -256,6 +245,8 @@ def _build_query_bert(config: Any, embedding_layer: Any) -> Any:
 def _build_kernel(config: Any, embedding_layer: Any) -> Any:
     _refuse_layer(config, embedding_layer)
     arguments = _list_scaffold_arguments(config)
+    own = ("feature_transform", "num_random_features", "redraw")
+    own += ("is_short_seq", "begin_kernel", "scale")
     arguments["hidden_cfg"] |= {
         "norm_first": config.norm_first,
         "attention_cls": layers.KernelAttention,
@@ -263,12 +254,7 @@ def _build_kernel(config: Any, embedding_layer: Any) -> Any:
             "num_heads": config.num_attention_heads,
             "key_dim": config.hidden_size // config.num_attention_heads,
             "kernel_initializer": arguments["pooler_layer_initializer"],
-            "feature_transform": config.feature_transform,
-            "num_random_features": config.num_random_features,
-            "redraw": config.redraw,
-            "is_short_seq": config.is_short_seq,
-            "begin_kernel": config.begin_kernel,
-            "scale": config.scale,
+            **{name: getattr(config, name) for name in own},
         },
     }
     return networks.EncoderScaffold(
@@ -282,19 +268,16 @@ def _build_kernel(config: Any, embedding_layer: Any) -> Any:
 def _build_reuse(config: Any, embedding_layer: Any) -> Any:
     _refuse_layer(config, embedding_layer)
     arguments = _list_scaffold_arguments(config)
-    given = arguments["hidden_cfg"]
+    own = ("reuse_attention", "use_relative_pe", "pe_max_seq_length", "max_reuse_layer_idx")
     arguments["hidden_cfg"] = {
         "num_attention_heads": config.num_attention_heads,
         "inner_dim": config.intermediate_size,
-        "inner_activation": given["intermediate_activation"],
+        "inner_activation": activations.get_approximate(config.hidden_activation),
         "output_dropout": config.dropout_rate,
         "attention_dropout": config.attention_dropout_rate,
         "norm_first": config.norm_first,
-        "kernel_initializer": given["kernel_initializer"],
-        "reuse_attention": config.reuse_attention,
-        "use_relative_pe": config.use_relative_pe,
-        "pe_max_seq_length": config.pe_max_seq_length,
-        "max_reuse_layer_idx": config.max_reuse_layer_idx,
+        "kernel_initializer": arguments["pooler_layer_initializer"],
+        **{name: getattr(config, name) for name in own},
     }
     return networks.EncoderScaffold(
         **arguments, hidden_cls=layers.ReuseTransformer, feed_layer_idx=True, recursive=True
@@ -309,33 +292,11 @@ def _refuse_layer(config: Any, embedding_layer: Any) -> None:
         )
 
 
-def _build_fnet(config: Any, embedding_layer: Any) -> Any:
-    return networks.FNet(
-        vocab_size=config.vocab_size,
-        hidden_size=config.hidden_size,
-        num_layers=config.num_layers,
-        num_attention_heads=config.num_attention_heads,
-        inner_dim=config.inner_dim,
-        inner_activation=activations.get_approximate(config.inner_activation),
-        output_dropout=config.output_dropout,
-        attention_dropout=config.attention_dropout,
-        max_sequence_length=config.max_sequence_length,
-        type_vocab_size=config.type_vocab_size,
-        initializer=keras.initializers.TruncatedNormal(stddev=config.initializer_range),
-        output_range=config.output_range,
-        embedding_width=config.embedding_width,
-        embedding_layer=embedding_layer,
-        norm_first=config.norm_first,
-        use_fft=config.use_fft,
-        attention_layers=config.attention_layers,
-    )
-
-
 _BUILDERS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "albert": _build_albert,
     "bert": _build_bert,
     "bert_v2": lambda config, layer: _build_bert(config, layer, networks.BertEncoderV2),
-    "fnet": _build_fnet,
+    "fnet": lambda config, layer: _build_bert(config, layer, networks.FNet),
     "kernel": _build_kernel,
     "query_bert": _build_query_bert,
     "reuse": _build_reuse,
@@ -347,12 +308,8 @@ def build_task_encoder(
 ) -> Any:
     """Builds the encoder of a task, which does not compute padding in training.
 
-    Private training looks at one example at a time and needs fixed shapes.
-
-    Args:
-        config: The encoder.
-        task_config: The task.
-        uses_pooler: Whether something uses the pooled output; otherwise its layer is not trained.
+    Private training looks at one example at a time and needs fixed shapes. Where nothing uses the
+    pooled output, its layer is not trained.
     """
     encoder = build_encoder(config)
     pooler = getattr(encoder, "pooler_layer", None)

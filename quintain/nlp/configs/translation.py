@@ -1,4 +1,4 @@
-"""Configs of translation: the model, how it decodes, its data and its vocabularies."""
+"""Configs of translation: the model, its decoding, its data and its vocabularies."""
 
 import dataclasses
 from collections.abc import Iterator

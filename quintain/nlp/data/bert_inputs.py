@@ -1,4 +1,4 @@
-"""Turns texts into the inputs of a BERT encoder, inside the graph.
+"""Preprocessing of texts to the inputs of a BERT encoder, inside the graph.
 
 Shapes:
     N  examples
@@ -46,11 +46,11 @@ class TextProcessor(tf.Module):
             vocab_file: WordPiece text file or SentencePiece model.
             tokenization: Which of the two it is.
             lower_case: Whether case does not count.
-            preprocessing_hub_module_url: Must be empty: modules of TensorFlow Hub are not loaded.
+            preprocessing_hub_module_url: Must be empty.
             vocabulary: A loaded vocabulary, instead of the file.
 
         Raises:
-            ConfigError: If the vocabulary can't be used.
+            ConfigError: If the vocabulary can't be used, or a module of TensorFlow Hub is given.
             DataError: If its file is missing or of another kind.
         """
         super().__init__(name="text_processor")
@@ -72,8 +72,8 @@ class TextProcessor(tf.Module):
             segments: One tensor of strings for each text field, all `[N]`, or all scalars.
 
         Returns:
-            `input_word_ids`, `input_mask` (1 for tokens, 0 for padding) and `input_type_ids` (the
-            number of the text field), each `[N, S]` int32, or `[S]` for scalars.
+            `input_word_ids`, `input_mask` (1 for tokens) and `input_type_ids` (the number of the
+            text field), each `[N, S]` int32, or `[S]` for scalars.
 
         Raises:
             ConfigError: If the sequence is too short for the special tokens.
@@ -102,11 +102,7 @@ class TextProcessor(tf.Module):
 
 
 def trim(segments: Sequence[tf.RaggedTensor], num_tokens: int) -> list[tf.RaggedTensor]:
-    """Cuts segments at their ends, the longest first, until they have no more tokens together.
-
-    Args:
-        segments: Tokens of each text field, `[N, L]`.
-        num_tokens: Most tokens of an example.
+    """Cuts segments at their ends, the longest first, until they have `num_tokens` in all.
 
     Example:
         >>> first, second = tf.ragged.constant([[1, 2]]), tf.ragged.constant([[3, 4, 5, 6]])
@@ -141,10 +137,7 @@ def repeat_dummy(
 ) -> tf.data.Dataset:
     """Returns batches of one example whose words are zeros, to try a model without data.
 
-    Args:
-        num_positions: Words of the example.
-        others: What a batch has beside its words.
-        is_training: Whether there is no end; otherwise there are two batches.
+    In training there is no end; otherwise there are two batches. `others` are in each as well.
     """
     words = tf.zeros([1, num_positions], tf.int32)  # [1, S]
     batch = {"input_word_ids": words, "input_mask": tf.ones_like(words), "input_type_ids": words}

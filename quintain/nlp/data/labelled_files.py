@@ -1,4 +1,4 @@
-"""Files of labelled examples: what a TSV row or a record holds, checked before anything is trained.
+"""Validation of TSV files and TFRecords of labelled examples, before anything is trained.
 
 Every message names the file and the line or the record, both counted from 1.
 
@@ -43,11 +43,7 @@ class LabelRange:
     """Names of the classes, which stand in the data instead of their ids."""
 
     def find_problem(self, label: Any) -> str:
-        """Returns what is wrong with a label, or an empty string.
-
-        Args:
-            label: An int, a float, or text as it stands in a file.
-        """
+        """Returns what is wrong with a label, a number or text, or an empty string."""
         if self.names:
             return self._find_unknown_name(label)
         if self.label_type == "float":
@@ -98,11 +94,8 @@ def find_columns(
 ) -> Columns:
     """Finds the columns of TSV files.
 
-    Args:
-        paths: Files.
-        fields: Columns that are needed.
-        column_names: Names of the columns of files without a header line. None takes the names
-            from the first line of each file, which must be the same.
+    Without `column_names`, for files without a header line, the first line of each file has the
+    names; they must be the same.
 
     Raises:
         ConfigError: If `column_names` lacks a field.
@@ -247,36 +240,34 @@ def _read_chunks(
             parsed = tf.io.parse_example(chunk, features)
         except tf.errors.OpError:
             if not skips_damaged:
-                raise _find_unparsable(path, start, chunk, features) from None
-            whole = [record for record in chunk if _can_parse(record, features)]
+                raise _unparsable(path, start, chunk, features) from None
+            whole = [record for record in chunk if not _find_problem(record, features)]
             parsed = tf.io.parse_example(whole, features)
         yield {name: value.numpy() for name, value in parsed.items()}
         start += len(chunk)
 
 
-def _can_parse(record: bytes, features: dict[str, Any]) -> bool:
+def _find_problem(record: bytes, features: dict[str, Any]) -> str:
+    """Returns why a record can't be parsed, or an empty string."""
     try:
         tf.io.parse_single_example(record, features)
-    except tf.errors.OpError:
-        return False
-    return True
+    except tf.errors.OpError as error:
+        return str(error.message).strip().splitlines()[0]
+    return ""
 
 
-def _find_unparsable(
+def _unparsable(
     path: str, start: int, chunk: Sequence[bytes], features: dict[str, Any]
 ) -> errors.DataError:
     """Returns the error of the first record that can't be parsed."""
+    expected = ", ".join(
+        f"{name!r} ({feature.dtype.name}{list(feature.shape) or ''})"
+        for name, feature in features.items()
+    )
     for number, record in enumerate(chunk, start=start + 1):
-        try:
-            tf.io.parse_single_example(record, features)
-        except tf.errors.OpError as error:
-            expected = ", ".join(
-                f"{name!r} ({feature.dtype.name}{list(feature.shape) or ''})"
-                for name, feature in features.items()
-            )
+        if problem := _find_problem(record, features):
             return errors.DataError(
-                f"{path}: record {number} does not have the features {expected} "
-                f"({error.message.strip().splitlines()[0]})."
+                f"{path}: record {number} does not have the features {expected} ({problem})."
             )
     return errors.DataError(f"{path}: records from {start + 1} on cannot be parsed.")
 
@@ -292,12 +283,8 @@ def check_features(paths: Sequence[str], features: dict[str, Any]) -> None:
             first = next(iterators.create(input_files.read_records(path).take(1)), None)
         except tf.errors.OpError as error:
             raise errors.DataError(f"{path}: record 1 cannot be read ({error.message}).") from error
-        if first is None:
-            continue
-        try:
-            tf.io.parse_single_example(first, features)
-        except tf.errors.OpError:
-            raise _find_unparsable(path, 0, [first.numpy()], features) from None
+        if first is not None and _find_problem(first.numpy(), features):
+            raise _unparsable(path, 0, [first.numpy()], features)
 
 
 def build_row_parser(

@@ -130,12 +130,7 @@ def _opening(path: str) -> Iterator[Any]:
 
 
 def _odd_counted(path: str, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
-    """Yields lines as they are, and warns at the end of those that are odd.
-
-    Args:
-        path: The file, for messages.
-        lines: Numbers and texts, without line ends.
-    """
+    """Yields lines as they are, and warns at the end of those that are odd."""
     counts: collections.Counter[tuple[str, str]] = collections.Counter()
     first: dict[tuple[str, str], int] = {}
     for number, line in lines:

@@ -18,20 +18,14 @@ Size = ranges.Size
 
 
 @dataclasses.dataclass
-class BertPretrainDataConfig(cfg.DataConfig):
-    """Files and sizes of pretraining examples."""
+class PretrainRecordsConfig(cfg.DataConfig):
+    """TFRecords of masked words, of whatever lengths."""
 
     global_batch_size: cfg.NonNegativeInt = 512
-    """Examples in a batch over all replicas."""
+    """Examples in a batch over all replicas, whatever their length."""
 
     is_training: bool | None = True
     """Whether the data is shuffled and repeated for training."""
-
-    seq_length: Size = 512
-    """Positions of an example."""
-
-    max_predictions_per_seq: Size = 76
-    """Masked positions of an example."""
 
     use_next_sentence_label: bool = True
     """Whether examples say if their second sentence follows the first."""
@@ -45,6 +39,17 @@ class BertPretrainDataConfig(cfg.DataConfig):
 
     file_type: Literal["tfrecord"] = "tfrecord"
     """Format of the files."""
+
+
+@dataclasses.dataclass
+class BertPretrainDataConfig(PretrainRecordsConfig):
+    """Files and sizes of pretraining examples."""
+
+    seq_length: Size = 512
+    """Positions of an example."""
+
+    max_predictions_per_seq: Size = 76
+    """Masked positions of an example."""
 
 
 @data_loader_factory.register_data_loader_cls(BertPretrainDataConfig)
@@ -69,22 +74,16 @@ class BertPretrainDataLoader(data_loader.DataLoader):
         )
 
     def _parse(self, example: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        return {
-            name: tf.cast(example[key], tf.int32 if feature.dtype == tf.int64 else feature.dtype)
-            for key, (name, feature) in self._features.items()
-        }
+        named = {name: example[key] for key, (name, _) in self._features.items()}
+        return data_loader.to_int32(named)
 
 
 def build_features(
-    params: Any, length: int, num_masked: int
+    params: PretrainRecordsConfig, length: int, num_masked: int
 ) -> dict[str, tuple[str, tf.io.FixedLenFeature]]:
     """Returns the features of a record: what the model calls each, and its form.
 
-    Args:
-        params: A config with `use_v2_feature_names`, `use_next_sentence_label` and
-            `use_position_id`.
-        length: Positions of an example.
-        num_masked: Masked positions of an example.
+    `length` and `num_masked` are the positions of an example, and the masked ones among them.
     """
     ids = tf.io.FixedLenFeature([length], tf.int64)
     masked = tf.io.FixedLenFeature([num_masked], tf.int64)

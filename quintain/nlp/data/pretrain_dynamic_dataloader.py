@@ -7,29 +7,22 @@ Shapes:
 """
 
 import dataclasses
-from typing import Any, Literal
+from typing import Any
 
 import tensorflow as tf
 from typing_extensions import override
 
 from quintain import errors
 from quintain.input import input_reader
-from quintain.nlp.data import data_loader_factory, pretrain_dataloader
+from quintain.nlp.data import data_loader, data_loader_factory, pretrain_dataloader
 from quintain.optimization.configs import ranges
-from quintain.settings import config_definitions as cfg
 
 _MASK_FIELDS = ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
 
 
 @dataclasses.dataclass
-class BertPretrainDataConfig(cfg.DataConfig):
+class BertPretrainDataConfig(pretrain_dataloader.PretrainRecordsConfig):
     """TFRecords with sequences of different lengths."""
-
-    global_batch_size: cfg.NonNegativeInt = 512
-    """Examples in a batch over all replicas, whatever their length."""
-
-    is_training: bool | None = True
-    """Whether the data is shuffled and repeated for training."""
 
     seq_bucket_lengths: list[ranges.Size] = dataclasses.field(
         default_factory=lambda: [128, 256, 384, 512]
@@ -45,19 +38,6 @@ class BertPretrainDataConfig(cfg.DataConfig):
 
     enable_round_robin_tf_data_service: bool = False
     """Whether all replicas take batches of a tf.data service in turn, of one length in a step."""
-
-    use_next_sentence_label: bool = True
-    """Whether examples say if their second sentence follows the first."""
-
-    use_position_id: bool = False
-    """Whether examples give the positions of their tokens, in `position_ids`."""
-
-    use_v2_feature_names: bool = False
-    """Whether features are called `input_word_ids`, `input_type_ids` instead of `input_ids`,
-    `segment_ids`."""
-
-    file_type: Literal["tfrecord"] = "tfrecord"
-    """Format of the files."""
 
 
 @data_loader_factory.register_data_loader_cls(BertPretrainDataConfig)
@@ -106,10 +86,7 @@ class PretrainingDynamicDataLoader(pretrain_dataloader.BertPretrainDataLoader):
         is_word = dense["masked_lm_ids"] >= 0
         for name in _MASK_FIELDS:
             dense[name] = tf.where(is_word, dense[name], tf.zeros_like(dense[name]))
-        return {
-            name: tf.cast(value, tf.int32) if value.dtype == tf.int64 else value
-            for name, value in dense.items()
-        }
+        return data_loader.to_int32(dense)
 
     def _batch_by_length(
         self, dataset: tf.data.Dataset, input_context: tf.distribute.InputContext | None

@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from quintain import errors
 from quintain.core.steps import autograph
-from quintain.input import input_files, input_reader, input_sources
+from quintain.input import input_files, input_reader
 from quintain.nlp.data import data_loader, data_loader_factory, line_files
 from quintain.nlp.data.masked import bert_vocabulary, masking, text_packing
 from quintain.optimization.configs import ranges
@@ -135,7 +135,7 @@ class BertPretrainTextDataLoader(data_loader.DataLoader):
             # What stands side by side in a file belongs together: sequences are shuffled instead.
             stages = {"dataset_fn": input_files.read_filled_lines}
             params = params.replace(shuffle_buffer_size=0)
-            line_files.check_utf8(self._find_files())
+            line_files.check_utf8(data_loader.find_files(params))
         reader = input_reader.InputReader(
             params,
             parser_fn=self._tokenize,
@@ -171,25 +171,13 @@ class BertPretrainTextDataLoader(data_loader.DataLoader):
                 f"vocabulary {params.vocab_file_path!r}. Check the path and the vocabulary."
             )
 
-    def _find_files(self) -> list[str]:
-        return [
-            path
-            for source in input_sources.get_sources(self._params)
-            for path in input_reader.match_files(source.location, name=source.field)
-        ]
-
     @property
     def _is_lines(self) -> bool:
-        params = self._params
-        if params.tfds_name or not params.input_path or params.file_type == "tfrecord":
+        params, paths = self._params, data_loader.list_paths(self._params)
+        if not paths or params.file_type == "tfrecord":
             return False
-        paths = [
-            path
-            for source in input_sources.get_sources(params)
-            for path in input_reader.split_paths(source.location)
-        ]
         is_text = [path.endswith(_TEXT_ENDINGS) and ".tfrecord" not in path for path in paths]
-        return params.file_type == "text" or (bool(paths) and all(is_text))
+        return params.file_type == "text" or all(is_text)
 
     def _decode_record(self, record: Any) -> tf.Tensor:
         names = list(self._params.text_field_names or ())

@@ -8,6 +8,7 @@ Shapes:
     S  positions
 """
 
+import abc
 import dataclasses
 import functools
 from collections.abc import Mapping
@@ -19,7 +20,7 @@ from typing_extensions import override
 from quintain import errors
 from quintain.config import base_config
 from quintain.core.steps import autograph
-from quintain.input import input_files, input_reader, input_sources
+from quintain.input import input_files, input_reader
 from quintain.nlp.data import bert_inputs, data_loader, data_loader_factory, labelled_files
 from quintain.nlp.data.masked import bert_vocabulary
 from quintain.optimization.configs import ranges
@@ -32,14 +33,13 @@ FileType = Literal["auto", "tfrecord", "tsv"]
 
 _NEW_NAMES = {"input_ids": "input_word_ids", "segment_ids": "input_type_ids"}
 
-
 LABEL_TYPES_MAP: Final = {"int": tf.int64, "float": tf.float32}
 """Types of labels in records, by `label_type`."""
 
 
 @dataclasses.dataclass
-class SentencePredictionDataConfig(cfg.DataConfig):
-    """TFRecords with `input_ids`, `input_mask`, `segment_ids` and a label."""
+class _LabelledDataConfig(cfg.DataConfig):
+    """Examples with a label."""
 
     global_batch_size: cfg.NonNegativeInt = 32
     """Examples in a batch over all replicas."""
@@ -48,13 +48,18 @@ class SentencePredictionDataConfig(cfg.DataConfig):
     """Whether the data is shuffled and repeated for training."""
 
     seq_length: Size = 128
-    """Positions of an example."""
+    """Positions of an example. Longer texts are cut."""
 
     label_type: labelled_files.LabelType = "int"
     """Whether labels are class ids (int64) or numbers (float32)."""
 
     include_example_id: bool = False
-    """Whether examples have a number of their own, int64, in the feature `example_id`."""
+    """Whether examples have a number of their own, int64, in the column or feature `example_id`."""
+
+
+@dataclasses.dataclass
+class SentencePredictionDataConfig(_LabelledDataConfig):
+    """TFRecords with `input_ids`, `input_mask`, `segment_ids` and a label."""
 
     label_field: str = "label_ids"
     """Feature with the label."""
@@ -67,26 +72,14 @@ class SentencePredictionDataConfig(cfg.DataConfig):
 
 
 @dataclasses.dataclass
-class SentencePredictionTextDataConfig(cfg.DataConfig):
+class SentencePredictionTextDataConfig(_LabelledDataConfig):
     """Raw texts and a label."""
-
-    global_batch_size: cfg.NonNegativeInt = 32
-    """Examples in a batch over all replicas."""
-
-    is_training: bool | None = True
-    """Whether the data is shuffled and repeated for training."""
-
-    seq_length: Size = 128
-    """Positions of an example. Longer texts are cut."""
 
     text_fields: list[str] | None = None
     """Columns or features with the texts; several are joined in this order."""
 
     label_field: str = "label"
     """Column or feature with the label."""
-
-    label_type: labelled_files.LabelType = "int"
-    """Whether labels are class ids or numbers."""
 
     label_names: list[str] | None = None
     """Names of the classes, in the order of their ids: the data names its labels instead of
@@ -110,24 +103,44 @@ class SentencePredictionTextDataConfig(cfg.DataConfig):
     )
     """Kept for configs of the reference."""
 
-    include_example_id: bool = False
-    """Whether examples have a number of their own in the column or feature `example_id`."""
-
     file_type: FileType = "auto"
     """What `input_path` holds. `auto` takes files whose names end in `.tsv` or `.tsv.gz` as TSV and
     others as TFRecord."""
 
 
-def _check_label_name(params: SentencePredictionDataConfig) -> None:
-    if params.label_name is not None and len(params.label_name) != 2:
-        raise errors.ConfigError(
-            f"label_name: got {params.label_name!r}, expected two names: the feature and its other "
-            "name."
-        )
+class _LabelledDataLoader(data_loader.DataLoader):
+    """Reads examples with a label, which can be checked beforehand."""
+
+    _params: Any
+
+    @abc.abstractmethod
+    def name_to_features_spec(self) -> dict[str, Any]:
+        """Returns the features of a record. Subclasses may add others."""
+
+    def check_labels(self, num_classes: int | None) -> None:
+        """Reads all files, and checks their labels; of any number of classes if that is None.
+
+        Raises:
+            DataError: If a label is outside the range or a row is malformed, naming file and line
+                or record.
+        """
+        params = self._params
+        names = tuple(getattr(params, "label_names", None) or ())
+        labels = labelled_files.LabelRange(params.label_type, num_classes, names)
+        if paths := data_loader.find_files(params):
+            self._check_files(paths, labels, skips_damaged=params.corrupt_records == "skip")
+
+    def _check_files(
+        self, paths: list[str], labels: labelled_files.LabelRange, *, skips_damaged: bool
+    ) -> None:
+        if not skips_damaged:
+            labelled_files.check_features(paths, self.name_to_features_spec())
+        field = self._params.label_field
+        labelled_files.check_records(paths, field, labels, skips_damaged=skips_damaged)
 
 
 @data_loader_factory.register_data_loader_cls(SentencePredictionDataConfig)
-class SentencePredictionDataLoader(data_loader.DataLoader):
+class SentencePredictionDataLoader(_LabelledDataLoader):
     """Reads examples of ids."""
 
     def __init__(self, params: SentencePredictionDataConfig) -> None:
@@ -136,11 +149,15 @@ class SentencePredictionDataLoader(data_loader.DataLoader):
         Raises:
             ConfigError: If `label_name` is not a pair.
         """
-        _check_label_name(params)
+        if params.label_name is not None and len(params.label_name) != 2:
+            raise errors.ConfigError(
+                f"label_name: got {params.label_name!r}, expected two names: the feature and its "
+                "other name."
+            )
         self._params = params
 
+    @override
     def name_to_features_spec(self) -> dict[str, Any]:
-        """Returns the features of a record. Subclasses may add others."""
         params = self._params
         ids = tf.io.FixedLenFeature([params.seq_length], tf.int64)
         spec: dict[str, Any] = {"input_ids": ids, "input_mask": ids, "segment_ids": ids}
@@ -149,25 +166,6 @@ class SentencePredictionDataLoader(data_loader.DataLoader):
         if params.include_example_id:
             spec["example_id"] = tf.io.FixedLenFeature([], tf.int64)
         return spec
-
-    def check_labels(self, num_classes: int | None) -> None:
-        """Reads all files, and checks their labels.
-
-        Args:
-            num_classes: Number of classes; None for any label.
-
-        Raises:
-            DataError: If a label is outside the range, naming file and record.
-        """
-        params = self._params
-        paths = _find_files(params)
-        if not paths:
-            return
-        skips = params.corrupt_records == "skip"
-        if not skips:
-            labelled_files.check_features(paths, self.name_to_features_spec())
-        labels = labelled_files.LabelRange(params.label_type, num_classes)
-        labelled_files.check_records(paths, params.label_field, labels, skips_damaged=skips)
 
     @override
     def load(self, input_context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:
@@ -185,7 +183,9 @@ class SentencePredictionDataLoader(data_loader.DataLoader):
     def _decode(self, record: Any) -> dict[str, tf.Tensor]:
         if isinstance(record, Mapping):
             return dict(record)
-        return _to_int32(tf.io.parse_single_example(record, self.name_to_features_spec()))
+        return data_loader.to_int32(
+            tf.io.parse_single_example(record, self.name_to_features_spec())
+        )
 
     def _parse(self, record: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Renames features to what the model takes."""
@@ -197,7 +197,7 @@ class SentencePredictionDataLoader(data_loader.DataLoader):
 
 
 @data_loader_factory.register_data_loader_cls(SentencePredictionTextDataConfig)
-class SentencePredictionTextDataLoader(data_loader.DataLoader):
+class SentencePredictionTextDataLoader(_LabelledDataLoader):
     """Reads texts, and cuts them into tokens."""
 
     def __init__(self, params: SentencePredictionTextDataConfig) -> None:
@@ -228,8 +228,8 @@ class SentencePredictionTextDataLoader(data_loader.DataLoader):
         ids = ["example_id"] if self._params.include_example_id else []
         return [*self._text_fields, self._params.label_field, *ids]
 
+    @override
     def name_to_features_spec(self) -> dict[str, Any]:
-        """Returns the features of a record. Subclasses may add others."""
         params = self._params
         text = tf.io.FixedLenFeature([], tf.string)
         label_dtype = labelled_files.LABEL_DTYPES[params.label_type]
@@ -241,32 +241,18 @@ class SentencePredictionTextDataLoader(data_loader.DataLoader):
             spec["example_id"] = tf.io.FixedLenFeature([], tf.int64)
         return spec
 
-    def check_labels(self, num_classes: int | None) -> None:
-        """Reads all files, and checks their labels.
-
-        Args:
-            num_classes: Number of classes; None for any label.
-
-        Raises:
-            DataError: If a label is outside the range or a row is malformed, naming file and line
-                or record.
-        """
+    @override
+    def _check_files(
+        self, paths: list[str], labels: labelled_files.LabelRange, *, skips_damaged: bool
+    ) -> None:
+        if not self._is_tsv:
+            super()._check_files(paths, labels, skips_damaged=skips_damaged)
+            return
         params = self._params
-        paths = _find_files(params)
-        if not paths:
-            return
-        names = tuple(params.label_names or ())
-        labels = labelled_files.LabelRange(params.label_type, num_classes, names)
-        skips = params.corrupt_records == "skip"
-        if self._is_tsv:
-            columns = labelled_files.find_columns(paths, self._fields, params.column_names)
-            labelled_files.check_tsv(
-                paths, columns, params.label_field, labels, skips_damaged=skips
-            )
-            return
-        if not skips:
-            labelled_files.check_features(paths, self.name_to_features_spec())
-        labelled_files.check_records(paths, params.label_field, labels, skips_damaged=skips)
+        columns = labelled_files.find_columns(paths, self._fields, params.column_names)
+        labelled_files.check_tsv(
+            paths, columns, params.label_field, labels, skips_damaged=skips_damaged
+        )
 
     @override
     def load(self, input_context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:
@@ -294,19 +280,14 @@ class SentencePredictionTextDataLoader(data_loader.DataLoader):
 
     @property
     def _is_tsv(self) -> bool:
-        if self._params.tfds_name or not self._params.input_path:
-            return False
-        if self._params.file_type != "auto":
-            return self._params.file_type == "tsv"
-        paths = [
-            path
-            for source in input_sources.get_sources(self._params)
-            for path in input_reader.split_paths(source.location)
-        ]
-        return bool(paths) and all(path.endswith((".tsv", ".tsv.gz")) for path in paths)
+        file_type, paths = self._params.file_type, data_loader.list_paths(self._params)
+        is_tsv = file_type == "tsv"
+        if file_type == "auto":
+            is_tsv = all(path.endswith((".tsv", ".tsv.gz")) for path in paths)
+        return bool(paths) and is_tsv
 
     def _build_tsv_stages(self) -> dict[str, Any]:
-        paths = _find_files(self._params)
+        paths = data_loader.find_files(self._params)
         columns = labelled_files.find_columns(paths, self._fields, self._params.column_names)
         skips = self._params.corrupt_records == "skip"
         parse_row = labelled_files.build_row_parser(columns, self._fields, skips_damaged=skips)
@@ -345,28 +326,10 @@ class SentencePredictionTextDataLoader(data_loader.DataLoader):
         decoded = {**example, params.label_field: label}
         if params.include_example_id and decoded["example_id"].dtype == tf.string:
             decoded["example_id"] = tf.strings.to_number(decoded["example_id"], tf.int64)
-        return _to_int32(decoded)
+        return data_loader.to_int32(decoded)
 
     def _bert_preprocess(self, record: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Turns the texts of a batch into the inputs of the model."""
         inputs = self.text_processor([record[field] for field in self._text_fields])
         others = {name: value for name, value in record.items() if name not in self._text_fields}
         return {**inputs, **others}
-
-
-def _find_files(params: cfg.DataConfig) -> list[str]:
-    """Returns all files that a config names; none for TensorFlow Datasets."""
-    if params.tfds_name:
-        return []
-    return [
-        path
-        for source in input_sources.get_sources(params)
-        for path in input_reader.match_files(source.location, name=source.field)
-    ]
-
-
-def _to_int32(example: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    return {
-        name: tf.cast(value, tf.int32) if value.dtype == tf.int64 else value
-        for name, value in example.items()
-    }

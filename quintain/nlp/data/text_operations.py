@@ -30,25 +30,13 @@ class SentencePieces(tf.Module):
     """
 
     def __init__(self, model: bytes, *, add_eos: bool) -> None:
-        """Loads the model.
-
-        Args:
-            model: The model's bytes.
-            add_eos: Whether each text ends in EOS.
-        """
+        """Loads a model; with `add_eos` each text ends in EOS."""
         super().__init__(name="sentence_pieces")
         self._add_eos = add_eos
         self._model_resource = _NamedModel(model)
 
     def tokenize(self, texts: tf.Tensor) -> tf.Tensor | tf.RaggedTensor:
-        """Returns the ids of texts.
-
-        Args:
-            texts: `[N]` string, UTF-8.
-
-        Returns:
-            `[N, L]` int32. For a scalar text `[L]`, a plain tensor.
-        """
+        """Returns the ids `[N, L]` int32 of texts `[N]`; of a scalar text a plain tensor `[L]`."""
         texts = tf.convert_to_tensor(texts)
         ids, row_splits = _load_library().sentencepiece_tokenize_op(
             self._model_resource.resource_handle,
@@ -66,14 +54,7 @@ class SentencePieces(tf.Module):
         return tf.RaggedTensor.from_row_splits(ids, row_splits, validate=False)
 
     def detokenize(self, ids: tf.RaggedTensor) -> tf.Tensor:
-        """Returns the texts of ids.
-
-        Args:
-            ids: `[N, L]` int32.
-
-        Returns:
-            `[N]` string.
-        """
+        """Returns the texts `[N]` of ids `[N, L]` int32."""
         return _load_library().sentencepiece_detokenize_op(
             self._model_resource.resource_handle,
             ids.values,

@@ -183,9 +183,6 @@ class SentencePieceTokenizer(tf.Module):
     def __init__(self, model_path: str) -> None:
         """Loads a SentencePiece model.
 
-        Args:
-            model_path: A file written by `train_sentencepiece` or by SentencePiece itself.
-
         Raises:
             DataError: If the file is missing or not a SentencePiece model.
             ConfigError: If the vocabulary has no EOS, or an ordinary token at id 0, which is
@@ -204,25 +201,14 @@ class SentencePieceTokenizer(tf.Module):
             self._tokenizer = text_operations.SentencePieces(model, add_eos=True)
 
     def tokenize(self, sentences: tf.Tensor) -> tf.RaggedTensor:
-        """Returns the tokens of sentences, each followed by EOS.
+        """Returns the tokens `[N, L]` int32 of UTF-8 sentences `[N]`, each followed by EOS.
 
-        Args:
-            sentences: `[N]` string, UTF-8.
-
-        Returns:
-            `[N, L]` int32. For a scalar sentence `[L]`, a plain tensor.
+        A scalar sentence gives a plain tensor `[L]`.
         """
         return self._tokenizer.tokenize(sentences)
 
     def detokenize(self, ids: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
-        """Returns the text of token ids up to the first EOS; padding is left out.
-
-        Args:
-            ids: `[N, L]` integer ids, ragged or padded with 0.
-
-        Returns:
-            `[N]` string.
-        """
+        """Returns the texts `[N]` of ids `[N, L]`, ragged or padded with 0, up to the first EOS."""
         if isinstance(ids, tf.RaggedTensor):
             ids = ids.to_tensor(PAD_ID)
         ids = tf.cast(ids, tf.int32)

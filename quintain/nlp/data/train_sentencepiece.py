@@ -1,4 +1,4 @@
-"""Trains a SentencePiece vocabulary from files or from a TensorFlow Datasets entry.
+"""Training of a SentencePiece vocabulary from files or a TensorFlow Datasets entry.
 
 `quintain data sentencepiece` is its command line.
 """
@@ -47,13 +47,9 @@ def read_lines(input_path: str | Sequence[str]) -> Iterator[str]:
 def read_tfds_lines(
     tfds_name: str, tfds_split: str, features: Sequence[str], *, tfds_data_dir: str = ""
 ) -> Iterator[str]:
-    """Yields the texts of an entry of TensorFlow Datasets.
+    """Yields the texts of an entry of TensorFlow Datasets, such as `wmt14_translate/de-en`.
 
-    Args:
-        tfds_name: The entry, such as `wmt14_translate/de-en`.
-        tfds_split: Split to read, such as `train[:10%]`.
-        features: Features with text, such as `de` and `en`.
-        tfds_data_dir: Directory that holds it.
+    Features are those with text, such as `de` and `en`; the split may be `train[:10%]`.
 
     Raises:
         ConfigError: If the entry, the split or a feature does not exist.
@@ -81,11 +77,7 @@ def read_tfds_lines(
 def sample(lines: Iterable[str], max_lines: int | None) -> list[str]:
     """Returns at most `max_lines` of the lines that are not blank, each with the same chance.
 
-    The same lines give the same sample.
-
-    Args:
-        lines: Lines, read once.
-        max_lines: Most lines to keep in memory. None keeps all.
+    The same lines, which are read once, give the same sample. None keeps all.
 
     Source:
         Vitter, 1985, "Random Sampling with a Reservoir", algorithm R.
@@ -121,7 +113,7 @@ def train(
         model_type: How tokens are chosen.
         character_coverage: Share of the text whose characters get a token, in `(0, 1]`.
         max_lines: Most lines to train from, drawn from all. None takes all.
-        control_symbols: Tokens that no text gives, such as BERT's `[CLS]`, `[SEP]` and `[MASK]`.
+        control_symbols: Tokens that no text gives, such as BERT's.
 
     Returns:
         The paths of the model and of its list of tokens, which ends in `.vocab`.
@@ -153,12 +145,7 @@ def train_sentencepiece(
 ) -> None:
     """Trains a vocabulary from the lines of a text file; see `train`.
 
-    Args:
-        file_path: Text, one sentence a line.
-        model_path: Model to write, without `.model`.
-        vocab_size: Tokens wanted.
-        character_coverage: Share of the text whose characters get a token, in `(0, 1]`.
-        model_type: How tokens are chosen.
+    `model_path` is the model to write, without `.model`.
     """
     lines = file_io.read_text(file_path).splitlines()
     train(
@@ -177,7 +164,7 @@ def dump_chars_to_textfile(
 
     Args:
         dataset: Mappings of names to `[]` strings.
-        data_keys: Names of what is written, in the order of the lines.
+        data_keys: What is written, in the order of the lines.
         max_char: Bytes after which nothing is written any more; -1 writes all.
     """
     num_bytes = 0

@@ -1,4 +1,4 @@
-"""Loads sentence pairs for translation: tokenised, batched by length, ready for a model.
+"""Data loader of sentence pairs for translation: tokenised, and batched by length.
 
 `input_path` may name
 
@@ -27,7 +27,7 @@ import tensorflow as tf
 from annotated_types import Ge, Lt
 
 from quintain import errors
-from quintain.input import input_files, input_reader, input_sources
+from quintain.input import input_reader
 from quintain.nlp.data import data_loader, data_loader_factory, tokenizers
 from quintain.nlp.data.corpora import bundled_corpora
 from quintain.nlp.data.pairs import (
@@ -125,34 +125,39 @@ def read_pairs(params: WMTDataConfig) -> list[tuple[str, str]]:
         DataError: If a file is missing or wrong; the message says where.
     """
     pair_formats.check_one_source(params)
-    keep_empty = not params.is_training
     if params.mixture:
         return [pair for part in pair_mixture.get_parts(params) for pair in read_pairs(part.params)]
-    if params.tfds_name or params.hf_name:
-        record_format = pair_formats.get_record_format(params)
-        sides = {"src_lang": record_format.source, "tgt_lang": record_format.target}
-        if params.tfds_name:
-            return streamed_pairs.read_tfds_pairs(params, **sides, keep_empty=keep_empty)
-        where = {"config": params.hf_config, "split": params.hf_split}
-        return hub_pairs.read_pairs(params.hf_name, **where, **sides, keep_empty=keep_empty)
     if pair_formats.is_mapping(params.input_path):
-        parts = [read_pairs(part) for part in pair_formats.split_sources(params)]
-        return [pair for part in parts for pair in part]
+        return [pair for part in pair_formats.split_sources(params) for pair in read_pairs(part)]
     bundled = pair_formats.find_bundled(params)
     if bundled:
         return bundled_corpora.get_pairs(bundled)
-    file_format = pair_formats.find_format(params)
-    paths = input_reader.match_files(params.input_path)
-    skips = params.corrupt_records == "skip"
+    file_format = "" if params.tfds_name or params.hf_name else pair_formats.find_format(params)
+    skips, keeps_empty = params.corrupt_records == "skip", not params.is_training
     if file_format == "tsv":
-        return parallel_text.read_tsv(paths, keep_empty=keep_empty, skips_damaged=skips)
+        paths = input_reader.match_files(params.input_path)
+        return parallel_text.read_tsv(paths, keep_empty=keeps_empty, skips_damaged=skips)
     if file_format == "text":
-        target_paths = input_reader.match_files(params.target_path, name="target_path")
-        return parallel_text.read_aligned(paths, target_paths, keep_empty=keep_empty)
+        paths, target_paths = (
+            input_reader.match_files(getattr(params, name), name=name)
+            for name in ("input_path", "target_path")
+        )
+        return parallel_text.read_aligned(paths, target_paths, keep_empty=keeps_empty)
     record_format = pair_formats.get_record_format(params)
-    return translation_records.read_pairs(
-        paths, record_format, keep_empty=keep_empty, skips_damaged=skips
-    )
+    if params.tfds_name:
+        pairs = streamed_pairs.read_tfds_pairs(params, record_format)
+    elif params.hf_name:
+        pairs = hub_pairs.read_pairs(
+            params.hf_name,
+            config=params.hf_config,
+            split=params.hf_split,
+            src_lang=record_format.source,
+            tgt_lang=record_format.target,
+        )
+    else:
+        paths = input_reader.match_files(params.input_path)
+        pairs = translation_records.read_pairs(paths, record_format, skips_damaged=skips)
+    return [pair for pair in pairs if keeps_empty or all(map(str.strip, pair))]
 
 
 @data_loader_factory.register_data_loader_cls(WMTDataConfig)
@@ -178,7 +183,6 @@ class WMTDataLoader(data_loader.DataLoader):
 
     @functools.cached_property
     def _tokenizers(self) -> tokenizers.Sides:
-        """The tokenizers of source and target."""
         if not self._params.sentencepiece_model_path:
             raise errors.ConfigError(
                 "sentencepiece_model_path: got '', expected a SentencePiece model. "
@@ -294,15 +298,6 @@ class WMTDataLoader(data_loader.DataLoader):
             packed, boundaries=batching.boundaries, batch_sizes=batching.batch_sizes, seed=seed
         )
 
-    def _plan_batches(
-        self, input_context: tf.distribute.InputContext | None
-    ) -> length_buckets.Batching:
-        return length_buckets.plan(
-            self._params.max_seq_length,
-            input_reader.per_replica_batch_size(self._params, input_context),
-            is_static=self._params.static_batch,
-        )
-
     def _build_examples(self, input_context: tf.distribute.InputContext | None) -> tf.data.Dataset:
         """Returns endless single pairs, `inputs` `[S]` and `targets` `[T]`."""
         stream_format = pair_formats.find_stream_format(self._params)
@@ -313,14 +308,6 @@ class WMTDataLoader(data_loader.DataLoader):
             seed=input_reader.get_seed(self._params, input_context),
         )
 
-    def _pack_for_training(
-        self, input_context: tf.distribute.InputContext | None
-    ) -> packed_pairs.PackedPairs:
-        packed = packed_pairs.pack_for_training(
-            read_pairs(self._params), self._tokenizers, max_length=self._params.max_seq_length
-        )
-        return self._shard(packed, input_context)
-
     def _stream(
         self,
         stream_format: pair_formats.StreamFormat,
@@ -328,37 +315,22 @@ class WMTDataLoader(data_loader.DataLoader):
         input_context: tf.distribute.InputContext | None,
     ) -> tf.data.Dataset:
         return streamed_pairs.stream(
-            self._params,
-            input_files.read_filled_lines if stream_format == "tsv" else tf.data.TFRecordDataset,
-            self._build_text_decoder(stream_format),
-            self._tokenizers,
-            max_length=self._params.max_seq_length,
-            batch=batch,
-            input_context=input_context,
+            self._params, stream_format, self._tokenizers, batch=batch, input_context=input_context
         )
 
-    def _build_text_decoder(
-        self, stream_format: pair_formats.StreamFormat
-    ) -> streamed_pairs.TextDecoder:
-        """Checks the data, and returns what maps a record of it to text."""
-        params = self._params
-        max_length = params.max_seq_length
-        tokenize = translation_records.build_tokenization(self._tokenizers, max_length=max_length)
-        is_usable = translation_records.build_length_filter(max_length)
-        if stream_format == "tfds":
-            record_format = pair_formats.get_record_format(params)
-            languages = record_format.source, record_format.target
-            streamed_pairs.check_tfds(params, *languages, tokenize, is_usable)
-            return streamed_pairs.build_tfds_decoder(*languages)
-        paths = [
-            path
-            for source in input_sources.get_sources(params)
-            for path in input_reader.match_files(source.location, name=source.field)
-        ]
-        if stream_format == "tsv":
-            skips = params.corrupt_records == "skip"
-            streamed_pairs.check_tsv(paths, tokenize, is_usable, skips_damaged=skips)
-            return streamed_pairs.decode_tsv
-        record_format = pair_formats.get_record_format(params)
-        translation_records.check_files(paths, record_format, tokenize, is_usable)
-        return translation_records.build_text_decoder(record_format)
+    def _plan_batches(
+        self, input_context: tf.distribute.InputContext | None
+    ) -> length_buckets.Batching:
+        return length_buckets.plan(
+            self._params.max_seq_length,
+            input_reader.per_replica_batch_size(self._params, input_context),
+            is_static=self._params.static_batch,
+        )
+
+    def _pack_for_training(
+        self, input_context: tf.distribute.InputContext | None
+    ) -> packed_pairs.PackedPairs:
+        packed = packed_pairs.pack_for_training(
+            read_pairs(self._params), self._tokenizers, max_length=self._params.max_seq_length
+        )
+        return self._shard(packed, input_context)

@@ -1,4 +1,4 @@
-"""Registers the experiments of this package; importing it is all that is needed."""
+"""Registered experiments on text; importing this package registers them."""
 
 from quintain.nlp.experiments import multitask_translation as multitask_translation
 from quintain.nlp.experiments import pretraining as pretraining

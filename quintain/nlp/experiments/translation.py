@@ -1,7 +1,5 @@
 """Translation experiments, from a bundled corpus on a laptop to the reference's WMT settings."""
 
-from typing import Any
-
 from quintain import optimization
 from quintain.core import exp_factory
 from quintain.nlp.data import wmt_dataloader
@@ -20,37 +18,26 @@ _NEEDS_DATA = tuple(
     for data in ("train_data", "validation_data")
 )
 
-_WMT_MAX_SEQ_LENGTH = 64
-_WMT_TOKENS_PER_BATCH = 24_576
-_WMT_MAX_DECODE_LENGTH = 100
-_WMT_WARMUP_STEPS = 16_000
-_WMT_VOCAB_SIZE = 32_000
-
 
 @exp_factory.register_config_factory("translation/local")
 def translation_local() -> cfg.ExperimentConfig:
     """Learns numbers and dates, English to German, from a bundled corpus; minutes on a CPU."""
     train_steps = 1_600
+    data = {"src_lang": "en", "tgt_lang": "de", "max_seq_length": 64}
     return cfg.ExperimentConfig(
         task=translation.TranslationConfig(
-            model=_build_model_config(
-                width=128, num_layers=2, num_heads=4, dropout_rate=0.05, label_smoothing=0.0
-            ),
+            model=_build_model_config(width=128, num_layers=2, num_heads=4, dropout_rate=0.05),
             train_data=wmt_dataloader.WMTDataConfig(
                 input_path="bundled:numbers_and_dates/train",
-                src_lang="en",
-                tgt_lang="de",
                 is_training=True,
                 global_batch_size=2048,
-                max_seq_length=64,
+                **data,
             ),
             validation_data=wmt_dataloader.WMTDataConfig(
                 input_path="bundled:numbers_and_dates/validation",
-                src_lang="en",
-                tgt_lang="de",
                 is_training=False,
                 global_batch_size=128,
-                max_seq_length=64,
+                **data,
             ),
             vocab_size=600,
             max_vocab_pairs=6_000,
@@ -65,7 +52,7 @@ def translation_local() -> cfg.ExperimentConfig:
             validation_interval=400,
             max_to_keep=3,
         ),
-        runtime=_run_on_one_device(),
+        runtime=cfg.RuntimeConfig(distribution_strategy="one_device"),
     )
 
 
@@ -73,33 +60,31 @@ def translation_local() -> cfg.ExperimentConfig:
 def translation_small() -> cfg.ExperimentConfig:
     """Trains on your own sentence pairs, ten thousands of them, in half an hour on a CPU."""
     train_steps = 1_700
+    model = _build_model_config(width=512, num_layers=3, num_heads=8, dropout_rate=0.1)
+    own_data = {"input_path": "", "src_lang": "", "tgt_lang": ""}
+    config = translation_local()
+    config.override(
+        {
+            "task": {
+                "model": {**model.as_dict(), "label_smoothing": 0.1},
+                "train_data": own_data,
+                "validation_data": {**own_data, "global_batch_size": 64, "max_seq_length": 128},
+                "vocab_size": 8_000,
+                "max_vocab_pairs": 1_000_000,
+            },
+            "trainer": {
+                "optimizer_config": build_warm_cosine(1e-3, 200, train_steps).as_dict(),
+                "train_steps": train_steps,
+                "checkpoint_interval": 200,
+                "validation_interval": 850,
+            },
+        }
+    )
     # mypy does not see the constructor arguments that all configs share.
     return cfg.ExperimentConfig(  # type: ignore[call-arg]
-        task=translation.TranslationConfig(
-            model=_build_model_config(
-                width=512, num_layers=3, num_heads=8, dropout_rate=0.1, label_smoothing=0.1
-            ),
-            train_data=wmt_dataloader.WMTDataConfig(
-                is_training=True,
-                global_batch_size=2048,
-                max_seq_length=64,
-            ),
-            validation_data=wmt_dataloader.WMTDataConfig(
-                is_training=False, global_batch_size=64, max_seq_length=128
-            ),
-            vocab_size=8_000,
-            print_translations=True,
-        ),
-        trainer=cfg.TrainerConfig(
-            optimizer_config=build_warm_cosine(peak=1e-3, warmup=200, train_steps=train_steps),
-            train_steps=train_steps,
-            steps_per_loop=20,
-            summary_interval=20,
-            checkpoint_interval=200,
-            validation_interval=850,
-            max_to_keep=3,
-        ),
-        runtime=_run_on_one_device(),
+        task=config.task,
+        trainer=config.trainer,
+        runtime=config.runtime,
         restrictions=[*_NEEDS_DATA],
     )
 
@@ -121,6 +106,7 @@ def _build_wmt_config(width: int, num_heads: int) -> cfg.ExperimentConfig:
 
     The reference reads WMT 2014 from a catalogue; here the paths have to be given.
     """
+    max_length, data = 100, {"src_lang": "en", "tgt_lang": "de", "static_batch": True}
     layers = translation.EncDecoder(num_attention_heads=num_heads, intermediate_size=4 * width)
     # mypy does not see the constructor arguments that all configs share.
     return cfg.ExperimentConfig(  # type: ignore[call-arg]
@@ -130,25 +116,15 @@ def _build_wmt_config(width: int, num_heads: int) -> cfg.ExperimentConfig:
                 decoder=layers,
                 embedding_width=width,
                 padded_decode=True,
-                decode_max_length=_WMT_MAX_DECODE_LENGTH,
+                decode_max_length=max_length,
             ),
             train_data=wmt_dataloader.WMTDataConfig(
-                src_lang="en",
-                tgt_lang="de",
-                is_training=True,
-                global_batch_size=_WMT_TOKENS_PER_BATCH,
-                static_batch=True,
-                max_seq_length=_WMT_MAX_SEQ_LENGTH,
+                is_training=True, global_batch_size=24_576, max_seq_length=64, **data
             ),
             validation_data=wmt_dataloader.WMTDataConfig(
-                src_lang="en",
-                tgt_lang="de",
-                is_training=False,
-                global_batch_size=32,
-                static_batch=True,
-                max_seq_length=_WMT_MAX_DECODE_LENGTH,
+                is_training=False, global_batch_size=32, max_seq_length=max_length, **data
             ),
-            vocab_size=_WMT_VOCAB_SIZE,
+            vocab_size=32_000,
         ),
         trainer=cfg.TrainerConfig(
             optimizer_config=_build_inverse_square_root(width),
@@ -181,7 +157,7 @@ def _build_inverse_square_root(width: int) -> optimization.OptimizationConfig:
             },
             "warmup": {
                 "type": "linear",
-                "linear": {"warmup_steps": _WMT_WARMUP_STEPS, "warmup_learning_rate": 0.0},
+                "linear": {"warmup_steps": 16_000, "warmup_learning_rate": 0.0},
             },
         }
     )
@@ -214,24 +190,20 @@ def build_warm_cosine(
 
 
 def _build_model_config(
-    *, width: int, num_layers: int, num_heads: int, dropout_rate: float, label_smoothing: float
+    *, width: int, num_layers: int, num_heads: int, dropout_rate: float
 ) -> translation.ModelConfig:
-    layers: dict[str, Any] = {
-        "num_layers": num_layers,
-        "num_attention_heads": num_heads,
-        "intermediate_size": 4 * width,
-        "dropout_rate": dropout_rate,
-        "attention_dropout_rate": dropout_rate,
-        "intermediate_dropout": dropout_rate,
-    }
+    layers = translation.EncDecoder(
+        num_layers=num_layers,
+        num_attention_heads=num_heads,
+        intermediate_size=4 * width,
+        dropout_rate=dropout_rate,
+        attention_dropout_rate=dropout_rate,
+        intermediate_dropout=dropout_rate,
+    )
     return translation.ModelConfig(
-        encoder=translation.EncDecoder(**layers),
-        decoder=translation.EncDecoder(**layers),
+        encoder=layers,
+        decoder=layers,
         embedding_width=width,
         dropout_rate=dropout_rate,
-        label_smoothing=label_smoothing,
+        label_smoothing=0.0,
     )
-
-
-def _run_on_one_device() -> cfg.RuntimeConfig:
-    return cfg.RuntimeConfig(distribution_strategy="one_device")

@@ -37,14 +37,7 @@ class CorpusScores:
 
 
 def corpus_scores(hypotheses: Sequence[str], references: Sequence[str]) -> CorpusScores:
-    """Scores translations with the sacrebleu library.
-
-    Args:
-        hypotheses: One translation for each reference.
-        references: The expected translations, in the same order.
-
-    Returns:
-        BLEU and chrF of the whole corpus, with their signatures.
+    """Scores translations with the sacrebleu library, one for each reference, in the same order.
 
     Raises:
         ValueError: If the lengths differ or there is nothing to score. (sacrebleu itself would cut
@@ -73,15 +66,7 @@ def corpus_scores(hypotheses: Sequence[str], references: Sequence[str]) -> Corpu
 def bleu_on_list(
     ref_lines: Sequence[str], hyp_lines: Sequence[str], case_sensitive: bool = False
 ) -> float:
-    """Computes Tensor2Tensor's BLEU of translated lines.
-
-    Args:
-        ref_lines: The expected translations.
-        hyp_lines: The translations to score, in the same order.
-        case_sensitive: Whether "The" and "the" are different words.
-
-    Returns:
-        BLEU in [0, 100].
+    """Computes Tensor2Tensor's BLEU, in [0, 100], of lines and their references in the same order.
 
     Raises:
         ValueError: If the lengths differ or there is nothing to score.
@@ -100,12 +85,7 @@ def bleu_on_list(
 
 
 def bleu_wrapper(ref_filename: str, hyp_filename: str, case_sensitive: bool = False) -> float:
-    """Computes Tensor2Tensor's BLEU of the lines of two files.
-
-    Args:
-        ref_filename: The expected translations.
-        hyp_filename: The translations to score, in the same order.
-        case_sensitive: Whether "The" and "the" are different words.
+    """Computes Tensor2Tensor's BLEU, in [0, 100], of the lines of two files.
 
     Raises:
         ValueError: If the numbers of lines differ or there is nothing to score.
@@ -122,20 +102,12 @@ def compute_bleu(
     max_order: int = MAX_ORDER,
     use_bp: bool = True,
 ) -> float:
-    """Computes BLEU of tokenised text, with one reference for each translation.
+    """Computes BLEU, in [0, 1], of tokenised text, with one reference for each translation.
 
     An n-gram order with possible but no actual matches counts as `1 / (2^k * possible)`, where `k`
     is how many such orders came before and including it; an order longer than every translation is
-    left out of the product, and the root is still the `max_order`-th.
-
-    Args:
-        reference_corpus: Tokens of each reference.
-        translation_corpus: Tokens of each translation, in the same order.
-        max_order: Longest n-gram.
-        use_bp: Whether translations shorter than the references are punished.
-
-    Returns:
-        BLEU in [0, 1].
+    left out of the product, and the root is still the `max_order`-th. With `use_bp`, translations
+    shorter than the references are punished.
 
     Raises:
         ValueError: If the corpora differ in length.
@@ -230,11 +202,7 @@ class UnicodeRegex:
         self.symbol_re = re.compile("([" + self.property_chars("S") + "])")
 
     def property_chars(self, prefix: str) -> str:
-        """Returns the characters whose Unicode category starts with `prefix`, escaped for `[...]`.
-
-        Args:
-            prefix: Start of a general category, such as "P" (punctuation) or "Sm" (mathematics).
-        """
+        """Returns the characters of a Unicode category, as "P" or "Sm", escaped for `[...]`."""
         return "".join(
             re.escape(char)
             for char in map(chr, range(sys.maxunicode + 1))

@@ -42,13 +42,10 @@ def score(metric_type: str, labels: npt.ArrayLike, predictions: npt.ArrayLike) -
 
 
 def f1(labels: npt.ArrayLike, predictions: npt.ArrayLike, *, num_classes: int = 2) -> float:
-    """Returns the F1 score, the harmonic mean of precision and recall, in `[0, 1]`.
+    """Returns the F1 score of class ids `[N]`, in `[0, 1]`: the mean of precision and recall.
 
-    Args:
-        labels: `[N]` class ids.
-        predictions: `[N]` class ids.
-        num_classes: Of two classes, the score is that of class 1. Of more, it is the mean over the
-            classes that occur among labels or predictions ("macro").
+    The mean is harmonic. Of two classes, the score is that of class 1. Of more, it is the mean over
+    the classes that occur among labels or predictions ("macro").
 
     Source:
         van Rijsbergen, 1979, "Information Retrieval", chapter 7.
@@ -68,11 +65,7 @@ def f1(labels: npt.ArrayLike, predictions: npt.ArrayLike, *, num_classes: int = 
 
 
 def matthews_corrcoef(labels: npt.ArrayLike, predictions: npt.ArrayLike) -> float:
-    """Returns Matthews' correlation of labels and predictions, in `[-1, 1]`, for any classes.
-
-    Args:
-        labels: `[N]` class ids.
-        predictions: `[N]` class ids.
+    """Returns Matthews' correlation of class ids `[N]`, in `[-1, 1]`, for any classes.
 
     Source:
         Gorodkin, 2004, "Comparing two K-category assignments by a K-category correlation
@@ -93,11 +86,7 @@ def matthews_corrcoef(labels: npt.ArrayLike, predictions: npt.ArrayLike) -> floa
 
 
 def pearson(labels: npt.ArrayLike, predictions: npt.ArrayLike) -> float:
-    """Returns Pearson's correlation of labels and predictions, in `[-1, 1]`.
-
-    Args:
-        labels: `[N]` numbers.
-        predictions: `[N]` numbers.
+    """Returns Pearson's correlation of numbers `[N]`, in `[-1, 1]`.
 
     Example:
         >>> round(pearson([1.0, 2.0, 3.0], [1.0, 2.0, 4.0]), 4)
@@ -109,13 +98,9 @@ def pearson(labels: npt.ArrayLike, predictions: npt.ArrayLike) -> float:
 
 
 def spearman(labels: npt.ArrayLike, predictions: npt.ArrayLike) -> float:
-    """Returns Spearman's correlation, Pearson's of the ranks, in `[-1, 1]`.
+    """Returns Spearman's correlation, Pearson's of the ranks of numbers `[N]`, in `[-1, 1]`.
 
     Equal values share the mean of their ranks.
-
-    Args:
-        labels: `[N]` numbers.
-        predictions: `[N]` numbers.
 
     Example:
         >>> round(spearman([1.0, 2.0, 3.0], [10.0, 20.0, 1000.0]), 6)

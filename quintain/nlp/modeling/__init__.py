@@ -1,4 +1,4 @@
-"""Transformer models and how they decode."""
+"""Transformer models and their decoding."""
 
 from quintain import lazy_modules
 

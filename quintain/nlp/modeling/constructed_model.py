@@ -60,8 +60,7 @@ class ConstructedModel(ConstructorConfig, keras.Model):
 def arguments(scope: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the arguments of a constructor but for `**kwargs`.
 
-    Args:
-        scope: `locals()` of the constructor, before it sets other names.
+    `scope` is `locals()` of the constructor, before it sets other names.
     """
     return {name: scope[name] for name in scope if name not in ("self", "kwargs", "__class__")}
 

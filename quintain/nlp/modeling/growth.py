@@ -1,4 +1,4 @@
-"""Makes a trained Transformer wider and deeper without changing what it computes.
+"""Growth of a trained Transformer in width and depth that leaves its function as it is.
 
 Shapes:
     D  width of the former model
@@ -42,14 +42,9 @@ def grow(
 ) -> None:
     """Gives a new model the function of a trained one of the same or smaller width and depth.
 
-    Args:
-        old: The trained model.
-        new: The model to write to. Its width, heads and `position_repeats` are those of `old` times
-            the same integer, the inner width of its feed-forward parts is a multiple, and it has at
-            least as many layers.
-        noise: Standard deviation of the noise that makes copies part ways, as a multiple of that of
-            the weights.
-        seed: Seed of the noise.
+    Width, heads and `position_repeats` of the new one are those of the old times the same integer,
+    the inner width of its feed-forward parts is a multiple, and it has at least as many layers.
+    The noise makes copies part ways; its standard deviation is a multiple of that of the weights.
 
     Raises:
         ConfigError: If `new` can't compute what `old` does, naming the field.

@@ -30,9 +30,7 @@ class Quantized(NamedTuple):
 def quantize(weights: Any, channel_axis: int) -> Quantized:
     """Rounds a matrix to integers; each channel's largest number stays what it is.
 
-    Args:
-        weights: `[I, O]`, or `[O, I]`.
-        channel_axis: Which of its axes is O.
+    Weights are `[I, O]` with `channel_axis=1`, or `[O, I]` with 0.
 
     Example:
         >>> found = quantize(tf.constant([[1.0, -0.2], [0.5, 0.1]]), channel_axis=1)
@@ -49,11 +47,7 @@ class Int8Model(tf.Module):
     """The weights of a `Seq2SeqTransformer`, its matrices and embeddings as integers."""
 
     def __init__(self, model: Any) -> None:
-        """Rounds the weights as they are now.
-
-        Args:
-            model: The model. Within a graph its weights are rounded whenever the graph runs.
-        """
+        """Rounds the weights as they are now; within a graph, as they are whenever it runs."""
         super().__init__()
         embeddings = {id(model.embedding), id(model.output_embedding)}
         variables: list[Any] = []

@@ -74,9 +74,6 @@ class Part:
 def list_parts(model: keras.Model) -> list[Part]:
     """Returns the parts of a model, and how the reference stores each.
 
-    Args:
-        model: A model of `quintain.nlp.modeling.models`.
-
     Raises:
         CheckpointError: If it is of another kind, or has parts that the reference does not have.
     """
@@ -171,7 +168,6 @@ def _list_settings(encoder: Any) -> dict[str, Any]:
 
 
 def _map_words(layer: Any) -> Part:
-    """Returns how the reference stores the head for masked words."""
     weights = (
         *map_dense(layer.dense, "masked_lm.dense", "dense"),
         *map_norm(layer.layer_norm, "masked_lm.layer_norm", "layer_norm"),
@@ -188,7 +184,6 @@ def _list_head_roots(index: int) -> list[str]:
 
 
 def _map_head(head: Any, roots: Sequence[str]) -> Part:
-    """Returns how the reference stores a classifier, which may be at any of the roots."""
     name = head.name
     output = map_dense(head.out_proj, f"{name}.out_proj", "out_proj")
     dense = map_dense(head.dense, f"{name}.dense", "dense") if head.inner_dim else ()
@@ -197,7 +192,6 @@ def _map_head(head: Any, roots: Sequence[str]) -> Part:
 
 
 def _map_network(network: keras.Model, name: str) -> Part:
-    """Returns how the reference stores a network of one dense layer."""
     dense = network.get_layer("predictions_transform_logits")
     weights = tuple(map_dense(dense, name, "layer_with_weights-0"))
     return Part(name, (Layout(f"model/{name}", weights),))
@@ -214,7 +208,6 @@ def map_pooler_dense(layer: keras.layers.Dense, name: str) -> Part:
 
 
 def _map_translation(model: models.Seq2SeqTransformer) -> Part:
-    """Returns how the reference stores a translation model."""
     _check_translation(model)
     weights = tuple(_map_translation_weights(model))
     settings: dict[str, Any] = {}

@@ -134,7 +134,6 @@ def _map_feed_forward(block: Any, name: str, path: str, prefix: str) -> Iterator
 
 
 def _map_mixing(layer: Any, name: str, path: str) -> Iterator[Weight]:
-    """Yields the weights of what mixes the positions."""
     if isinstance(layer, keras.layers.MultiHeadAttention):
         for part in (*_PROJECTIONS, "_output_dense"):
             yield from map_dense(getattr(layer, part), f"{name}.{part}", f"{path}/{part}")

@@ -1,4 +1,4 @@
-"""Makes a run of ours from a checkpoint of the TensorFlow Model Garden."""
+"""Conversion of a checkpoint of the TensorFlow Model Garden to a run of ours."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -22,7 +22,7 @@ from quintain.nlp.data import (
     pretrain_text_dataloader,
 )
 from quintain.nlp.data.masked import bert_vocabulary
-from quintain.nlp.metrics import token_accuracy
+from quintain.nlp.metrics import token_metrics
 from quintain.nlp.modeling import activations
 from quintain.nlp.modeling.layers import cls_head
 from quintain.nlp.modeling.losses import padded_cross_entropy
@@ -92,11 +92,7 @@ class MaskedLMTask(base_task.Task):
 
     @override
     def build_model(self, params: bert.PretrainerConfig | None = None) -> keras.Model:
-        """Builds the model.
-
-        Args:
-            params: Its config; None takes `task.model`.
-        """
+        """Builds the model of a config; None takes `task.model`."""
         config = params or self._model_config
         heads = [cls_head.ClassificationHead(**head.as_dict()) for head in config.cls_heads]
         return bert_pretrainer.BertPretrainerV2(
@@ -182,12 +178,8 @@ class MaskedLMTask(base_task.Task):
     ) -> tf.Tensor:
         """Computes the loss of a batch.
 
-        Args:
-            labels: `masked_lm_ids` and `masked_lm_weights` `[B, M]`, and `next_sentence_labels`
-                `[B, 1]` where the model has a classifier `next_sentence`.
-            model_outputs: What the model returned.
-            metrics: Not used: `process_metrics` updates them.
-            aux_losses: Losses that the model itself added.
+        Labels are `masked_lm_ids` and `masked_lm_weights` `[B, M]`, and `next_sentence_labels` `[B,
+        1]` where the model has a classifier `next_sentence`. `process_metrics` updates the metrics.
 
         Returns:
             Scalar: the weighted mean over the masked words, and the mean over the sentence pairs.
@@ -195,19 +187,12 @@ class MaskedLMTask(base_task.Task):
             depend on how many there are, nor on which has how many words.
         """
         weights = tf.cast(labels["masked_lm_weights"], tf.float32)  # [B, M]
-        words = padded_cross_entropy.smoothed_cross_entropy(
-            model_outputs["mlm_logits"], labels["masked_lm_ids"]
-        )  # [B, M]
+        words = _compute_word_losses(labels, model_outputs)
         total = tf.math.divide_no_nan(
             tf.reduce_sum(words * weights), self._average(tf.reduce_sum(weights))
         )
         if "next_sentence" in model_outputs and "next_sentence_labels" in labels:
-            sentences = tf.reshape(labels["next_sentence_labels"], [-1])  # [B]
-            total += tf.reduce_mean(
-                padded_cross_entropy.smoothed_cross_entropy(
-                    model_outputs["next_sentence"], sentences
-                )
-            )
+            total += tf.reduce_mean(_compute_sentence_losses(labels, model_outputs))
         return total + tf.add_n(aux_losses) if aux_losses else total
 
     def _average(self, weight: tf.Tensor) -> tf.Tensor:
@@ -225,11 +210,11 @@ class MaskedLMTask(base_task.Task):
     def build_metrics(self, training: bool | None = None) -> list[keras.metrics.Metric]:
         del training
         metrics: list[keras.metrics.Metric] = [
-            token_accuracy.TokenAccuracy("masked_lm_accuracy"),
+            token_metrics.TokenAccuracy("masked_lm_accuracy"),
             keras.metrics.Mean(name="lm_example_loss"),
         ]
         if any(head.name == "next_sentence" for head in self._model_config.cls_heads):
-            metrics.append(token_accuracy.TokenAccuracy("next_sentence_accuracy"))
+            metrics.append(token_metrics.TokenAccuracy("next_sentence_accuracy"))
             metrics.append(keras.metrics.Mean(name="next_sentence_loss"))
         return metrics
 
@@ -238,26 +223,34 @@ class MaskedLMTask(base_task.Task):
         del kwargs
         by_name = {metric.name: metric for metric in tf.nest.flatten(metrics)}
         weights = labels["masked_lm_weights"]
-        words = padded_cross_entropy.smoothed_cross_entropy(
-            model_outputs["mlm_logits"], labels["masked_lm_ids"]
-        )  # [B, M]
+        words = _compute_word_losses(labels, model_outputs)
         by_name["lm_example_loss"].update_state(words, weights)
         by_name["masked_lm_accuracy"].update_state(
             labels["masked_lm_ids"], model_outputs["mlm_logits"], weights
         )
         if "next_sentence_accuracy" in by_name and "next_sentence_labels" in labels:
-            sentences = tf.reshape(labels["next_sentence_labels"], [-1])  # [B]
-            logits = model_outputs["next_sentence"]
-            by_name["next_sentence_accuracy"].update_state(labels["next_sentence_labels"], logits)
-            by_name["next_sentence_loss"].update_state(
-                padded_cross_entropy.smoothed_cross_entropy(logits, sentences)
+            by_name["next_sentence_accuracy"].update_state(
+                labels["next_sentence_labels"], model_outputs["next_sentence"]
             )
+            losses = _compute_sentence_losses(labels, model_outputs)
+            by_name["next_sentence_loss"].update_state(losses)
 
     @override
     def count_items(self, inputs: Any) -> dict[str, tf.Tensor]:
         """Counts examples, and the tokens that are not padding."""
         tokens = tf.reduce_sum(tf.cast(inputs["input_mask"], tf.int32))
         return {**super().count_items(inputs), "tokens": tokens}
+
+
+def _compute_word_losses(labels: Any, model_outputs: Any) -> tf.Tensor:  # [B, M]
+    return padded_cross_entropy.smoothed_cross_entropy(
+        model_outputs["mlm_logits"], labels["masked_lm_ids"]
+    )
+
+
+def _compute_sentence_losses(labels: Any, model_outputs: Any) -> tf.Tensor:  # [B]
+    sentences = tf.reshape(labels["next_sentence_labels"], [-1])
+    return padded_cross_entropy.smoothed_cross_entropy(model_outputs["next_sentence"], sentences)
 
 
 def _build_dummy_data(params: cfg.DataConfig) -> tf.data.Dataset:

@@ -1,4 +1,4 @@
-"""Loads parts of a model from a run of pretraining, and says what does not fit."""
+"""Loading of parts of a model from a run of pretraining."""
 
 from collections.abc import Mapping, Set
 
@@ -17,10 +17,10 @@ def restore_parts(
     names: Mapping[int, str] | None = None,
     excluded: Set[int] = frozenset(),
 ) -> None:
-    """Restores layers by the names that they have in a checkpoint.
+    """Restores built layers by the names that they have in a checkpoint.
 
     Args:
-        parts: Built layers by name.
+        parts: The layers by name.
         path: Prefix of a checkpoint, or a directory of checkpoints, of which the newest is taken.
         field: The config field that gives the path, for messages.
         names: What to call variables, by `id`. None takes their paths.

@@ -1,4 +1,4 @@
-"""Starts models from checkpoints of the TensorFlow Model Garden, and reports what was loaded."""
+"""Loading of checkpoints of the TensorFlow Model Garden, with a report of what was loaded."""
 
 import dataclasses
 import logging
@@ -68,11 +68,7 @@ class Report:
 
 
 def is_reference(path: str, field: str) -> bool:
-    """True if a checkpoint is one of the TensorFlow Model Garden.
-
-    Args:
-        path: Prefix of a checkpoint.
-        field: What errors call it.
+    """True if a checkpoint is one of the TensorFlow Model Garden; `field` names it in errors.
 
     Raises:
         CheckpointError: If there is no checkpoint, or it is of the first release of BERT.
@@ -95,14 +91,7 @@ def load_if_reference(
     required: Sequence[str] | None = None,
     exclude: Sequence[str] = (),
 ) -> bool:
-    """Loads a model if a checkpoint is one of the reference.
-
-    Args:
-        model: As for `load_model`, and the others too.
-        path: See there.
-        field: See there.
-        required: See there.
-        exclude: See there.
+    """Loads a model, as `load_model` does, if a checkpoint is one of the reference.
 
     Returns:
         Whether it was.

@@ -27,7 +27,7 @@ from quintain.nlp.data import bert_inputs, data_loader_factory, sentence_predict
 from quintain.nlp.data.masked import bert_vocabulary
 from quintain.nlp.metrics import classification_scores
 from quintain.nlp.modeling.models import bert_classifier
-from quintain.nlp.tasks import prediction_serving, pretrained, sentence_predictor, vocabulary
+from quintain.nlp.tasks import prediction_serving, pretrained, vocabulary
 from quintain.orbit import values
 from quintain.settings import config_definitions as cfg
 
@@ -38,7 +38,7 @@ ModelConfig = config_module.ModelConfig
 SentencePredictionConfig = config_module.SentencePredictionConfig
 METRIC_TYPES = config_module.METRIC_TYPES
 TextConfig = sentence_prediction_dataloader.SentencePredictionTextDataConfig
-predict = sentence_predictor.predict
+predict = prediction_serving.predict
 
 
 @task_factory.register_task_cls(SentencePredictionConfig)
@@ -162,11 +162,7 @@ class SentencePredictionTask(prediction_serving.ServesPredictions):
     def build_inputs(
         self, params: cfg.DataConfig, input_context: tf.distribute.InputContext | None = None
     ) -> tf.data.Dataset:
-        """Returns batches.
-
-        Args:
-            params: `train_data` or `validation_data`.
-            input_context: Which part of the data this worker reads.
+        """Returns batches of `train_data` or `validation_data`.
 
         Returns:
             `input_word_ids`, `input_mask`, `input_type_ids` `[B, S]` int32, and the label `[B]`.
@@ -190,7 +186,6 @@ class SentencePredictionTask(prediction_serving.ServesPredictions):
         return dataset if self.is_regression else dataset.map(self._assert_labels)
 
     def _complete(self, params: TextConfig) -> TextConfig:
-        """Returns a data config with the task's names of classes and kept vocabulary."""
         names = params.label_names or self.label_names
         label_type = "float" if self.is_regression else params.label_type
         return params.replace(
@@ -221,10 +216,7 @@ class SentencePredictionTask(prediction_serving.ServesPredictions):
     ) -> tf.Tensor:
         """Computes the mean loss of a batch: cross entropy in nats, or the squared error.
 
-        Args:
-            labels: A batch, or its labels `[B]` or `[B, 1]`.
-            model_outputs: Logits `[B, C]`.
-            aux_losses: Losses that the model itself added.
+        Labels are a batch, or its labels `[B]` or `[B, 1]`; outputs are logits `[B, C]`.
 
         Returns:
             Scalar float32; 0 for a batch without examples.
@@ -376,16 +368,15 @@ class SentencePredictionTask(prediction_serving.ServesPredictions):
         )
         return bert_inputs.TextProcessor(params.seq_length, vocabulary=loaded)
 
-    def build_predictor(self, model: keras.Model) -> sentence_predictor.Predictor:
+    def build_predictor(self, model: keras.Model) -> prediction_serving.Predictor:
         """Returns a function of the graph that predicts from text, for serving and export.
 
-        It is described at `sentence_predictor.build`; classes without names are called by their
-        numbers.
+        See `prediction_serving.build_predictor`; classes without names are called by their numbers.
 
         Raises:
             ConfigError: If the training data is not text.
         """
-        return sentence_predictor.build(
+        return prediction_serving.build_predictor(
             model,
             self.text_processor,
             num_fields=self.num_fields,

@@ -24,7 +24,7 @@ from quintain.core import base_task, task_factory
 from quintain.files import file_paths
 from quintain.nlp.configs import translation as config_module
 from quintain.nlp.data import tokenizers, wmt_dataloader
-from quintain.nlp.metrics import perplexity, token_accuracy
+from quintain.nlp.metrics import token_metrics
 from quintain.nlp.modeling import growth
 from quintain.nlp.modeling.losses import padded_cross_entropy
 from quintain.nlp.modeling.models import seq2seq_transformer, transformer_stacks
@@ -134,27 +134,17 @@ class TranslationTask(translation_serving.ServesTranslations):
     @override
     def build_model(self) -> keras.Model:
         """Creates the model, with the vocabulary's number of tokens."""
-        config = self.task_config.model
+        given = self.task_config.model.as_dict()
+        del given["label_smoothing"]
+        given |= {
+            "encoder_layer": transformer_stacks.TransformerEncoder(**given.pop("encoder")),
+            "decoder_layer": transformer_stacks.TransformerDecoder(**given.pop("decoder")),
+            "skip_padding": config_module.skips_padding(self.task_config),
+        }
+        if not self.task_config.share_vocabulary:
+            given["target_vocab_size"] = self.target_tokenizer.vocab_size
         return seq2seq_transformer.Seq2SeqTransformer(
-            vocab_size=self.tokenizer.vocab_size,
-            embedding_width=config.embedding_width,
-            dropout_rate=config.dropout_rate,
-            padded_decode=config.padded_decode,
-            decode_max_length=config.decode_max_length,
-            extra_decode_length=config.extra_decode_length,
-            beam_size=config.beam_size,
-            alpha=config.alpha,
-            encoder_layer=transformer_stacks.TransformerEncoder(**config.encoder.as_dict()),
-            decoder_layer=transformer_stacks.TransformerDecoder(**config.decoder.as_dict()),
-            eos_id=self.target_tokenizer.eos_id,
-            position_repeats=config.position_repeats,
-            min_length=config.min_length,
-            no_repeat_ngram_size=config.no_repeat_ngram_size,
-            embed_start=config.embed_start,
-            skip_padding=config_module.skips_padding(self.task_config),
-            target_vocab_size=(
-                None if self.task_config.share_vocabulary else self.target_tokenizer.vocab_size
-            ),
+            vocab_size=self.tokenizer.vocab_size, eos_id=self.target_tokenizer.eos_id, **given
         )
 
     @override
@@ -173,11 +163,7 @@ class TranslationTask(translation_serving.ServesTranslations):
     def build_inputs(
         self, params: cfg.DataConfig, input_context: tf.distribute.InputContext | None = None
     ) -> tf.data.Dataset:
-        """Returns batches of tokenised pairs.
-
-        Args:
-            params: `train_data` or `validation_data`.
-            input_context: Which part of the data this worker reads.
+        """Returns batches of tokenised pairs of `train_data` or `validation_data`.
 
         Returns:
             Dictionaries with `inputs` `[B, S]` and `targets` `[B, T]`, integer ids; in evaluation
@@ -205,10 +191,7 @@ class TranslationTask(translation_serving.ServesTranslations):
     ) -> tf.Tensor:
         """Computes the label-smoothed cross entropy per target token.
 
-        Args:
-            labels: `[B, T]` target ids.
-            model_outputs: `[B, T, V]` float32 logits.
-            aux_losses: Scalars to add, such as `model.losses`.
+        Labels are target ids `[B, T]`, outputs float32 logits `[B, T, V]`.
 
         Returns:
             Scalar float32, in nats: the mean over this replica's target tokens, plus `aux_losses`.
@@ -224,16 +207,13 @@ class TranslationTask(translation_serving.ServesTranslations):
     def build_metrics(self, training: bool = True) -> list[keras.metrics.Metric]:
         """Returns how well target tokens are predicted, given the right ones before them.
 
-        Args:
-            training: Whether for training, which reports only the accuracy.
-
         Returns:
             `token_accuracy`, the share of tokens that were the likeliest, and in evaluation
             `perplexity`: `exp` of the mean cross entropy of all target tokens (their ends included,
             padding not) without label smoothing, in nats.
         """
-        metrics: list[keras.metrics.Metric] = [token_accuracy.TokenAccuracy()]
-        return metrics if training else [*metrics, perplexity.Perplexity()]
+        metrics: list[keras.metrics.Metric] = [token_metrics.TokenAccuracy()]
+        return metrics if training else [*metrics, token_metrics.Perplexity()]
 
     @override
     def process_metrics(
@@ -287,11 +267,6 @@ class TranslationTask(translation_serving.ServesTranslations):
     ) -> dict[str, tf.Tensor]:
         """Computes the loss of the right translations, and searches for the model's own.
 
-        Args:
-            inputs: A batch of `build_inputs`.
-            model: The model.
-            metrics: Updated from the logits.
-
         Returns:
             `loss` (scalar), `inputs` `[B, S]`, `unique_ids` `[B]`, `outputs` `[B, L]` int32 ids and
             `scores` `[B]` float32, the length-normalised log-probabilities of the outputs.
@@ -328,11 +303,7 @@ class TranslationTask(translation_serving.ServesTranslations):
         state: dict[int, tuple[np.ndarray, np.ndarray]] | None = None,
         step_outputs: Mapping[str, Any] | None = None,
     ) -> dict[int, tuple[np.ndarray, np.ndarray]]:
-        """Adds the translations of one evaluation step to those before it.
-
-        Args:
-            state: What the previous call returned; None at first.
-            step_outputs: Logs of `validation_step`; each value a tuple with one tensor a replica.
+        """Adds the translations of one `validation_step` to those before it.
 
         Returns:
             Source and output ids by the number of the pair. A pair seen twice is kept once.
@@ -354,13 +325,10 @@ class TranslationTask(translation_serving.ServesTranslations):
         """Scores the gathered translations against the references in the validation data.
 
         Where the evaluation covered a part of the data only, that part is scored, and the log says
-        how large it was. The translations are written to `translations/step-N.tsv` below the task's
-        `logging_dir` (`translations/NAME/` for a task with a name of its own, such as one of
-        several), with the scores and their signatures in `step-N.json`.
-
-        Args:
-            aggregated_logs: The last state of `aggregate_logs`.
-            global_step: The step that is evaluated. Without it nothing is written.
+        how large it was. Unless the step is unknown, the translations are written to
+        `translations/step-N.tsv` below the task's `logging_dir` (`translations/NAME/` for a task
+        with a name of its own, such as one of several), with the scores and their signatures in
+        `step-N.json`.
 
         Returns:
             `sacrebleu_score` (case-sensitive), `bleu_score` (uncased, as Tensor2Tensor),
@@ -395,5 +363,4 @@ class TranslationTask(translation_serving.ServesTranslations):
 
 
 def _default_name(task_cls: type[base_task.Task]) -> str:
-    """Returns the name of tasks of a class that are not given another."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", task_cls.__name__).lower()

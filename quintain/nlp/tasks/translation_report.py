@@ -78,10 +78,7 @@ def collect(
 ) -> list[Row]:
     """Returns what became of the pairs that were translated, in the order of the data.
 
-    Args:
-        tokenizer: Of the target.
-        pairs: All pairs of the data.
-        outputs: Ids of the translations `[L]` by the numbers of their pairs.
+    `outputs` are ids of the translations `[L]` by the numbers of their pairs.
     """
     unique_ids = sorted(outputs)
     hypotheses = detokenize(tokenizer, [outputs[unique_id] for unique_id in unique_ids])
@@ -126,19 +123,10 @@ def publish(
 
 
 def write(directory: str, step: int, rows: Sequence[Row], scores: Scores) -> str:
-    """Writes the translations and the scores of one evaluation.
+    """Writes the translations and the scores of one evaluation; returns the path of the TSV file.
 
     A file appears only when it is complete. The same data evaluated again at the same step replaces
     the former files; other data (as `--mode=eval` may give) go to `step-N.2.tsv` and so on.
-
-    Args:
-        directory: Where to; created where it is missing.
-        step: Step that was evaluated.
-        rows: The translations, in the order of the data.
-        scores: Their scores.
-
-    Returns:
-        Path of the TSV file.
     """
     path = _choose_path(directory, step, rows)
     lines = ["\t".join(HEADER)]
@@ -174,10 +162,7 @@ def _is_same_data(path: str, rows: Sequence[Row]) -> bool:
 
 
 def read(path: str) -> list[Row]:
-    """Reads the translations of one evaluation.
-
-    Args:
-        path: A file that `write` has written.
+    """Reads the translations that `write` has written.
 
     Raises:
         DataError: If there is no such file, or it is another one.
@@ -214,14 +199,7 @@ def choose_shown(num_rows: int) -> list[int]:
 
 
 def show(step: int | None, rows: Sequence[Row], scores: Scores, path: str | None) -> None:
-    """Shows a few translations in the terminal.
-
-    Args:
-        step: Step that was evaluated; None if unknown.
-        rows: All translations.
-        scores: Their scores.
-        path: Where all of them are; None if nowhere.
-    """
+    """Shows a few translations in the terminal, and where all of them are."""
     title = "Translations" if step is None else f"Translations at step {step}"
     lines = [f"{title} ({len(rows)} in {path}):" if path else f"{title}:"]
     for index in choose_shown(len(rows)):

@@ -52,14 +52,7 @@ class TextTranslation(export_base.ExportModule):
         options: decoding.DecodingOptions,
         max_source_length: int,
     ) -> None:
-        """Stores the parts.
-
-        Args:
-            task: The task that the model was trained in.
-            model: A `Seq2SeqTransformer`.
-            options: How translations are searched for.
-            max_source_length: Most tokens of a source; longer ones are an error.
-        """
+        """Takes the parts of a task and its `Seq2SeqTransformer`; longer sources are an error."""
         super().__init__(task.task_config, model)
         self.options = options
         self.max_source_length = max_source_length
@@ -172,12 +165,8 @@ class ServesTranslations(base_task.Task):
     ) -> export_base.ExportModule:
         """Returns the translation of text, with the vocabulary and the settings of the search.
 
-        Args:
-            model: The model.
-            max_source_length: Most tokens of a source to be translated; None takes
-                `MAX_SOURCE_LENGTH`.
-            **options: Fields of `decoding.DecodingOptions`, such as `beam_size`; those left out are
-                the run's own.
+        Sources have at most `max_source_length` tokens; None takes `MAX_SOURCE_LENGTH`. Options are
+        fields of `decoding.DecodingOptions`; those left out are the run's own.
 
         Raises:
             ConfigError: If an option does not exist, or is out of its range.

@@ -30,12 +30,7 @@ _logger = logging.getLogger(__name__)
 
 
 def find(model_dir: str, side: Side = "both") -> str | None:
-    """Returns the path of the vocabulary kept in a run's directory, or None if there is none.
-
-    Args:
-        model_dir: The run's directory; may be empty.
-        side: Which one.
-    """
+    """Returns the path of the vocabulary in a run's directory, or None if there is none."""
     path = file_paths.join(model_dir, get_file_name(side)) if model_dir else ""
     return path if path and file_io.exists(path) else None
 
@@ -59,11 +54,8 @@ def prepare(
         model_path: SentencePiece model to use instead; may be empty.
         vocab_size: Tokens of the vocabulary to train.
         max_pairs: Most pairs to train it from; of more, as many are taken, evenly spread.
-        model_dir: Directory to keep the vocabulary in; may be empty if `model_path` is not.
+        model_dir: Directory to keep it in; may be empty if `model_path`, which is returned, is not.
         side: Which language it is of. One of both is trained from both.
-
-    Returns:
-        A file below `model_dir`, or `model_path` if there is no `model_dir`.
 
     Raises:
         ConfigError: If `model_path` does not exist, or differs from the vocabulary that the run
@@ -134,9 +126,6 @@ def _field(side: Side) -> str:
 def check_kept(path: str) -> None:
     """Checks that a vocabulary in a run's directory is still the one that the run started with.
 
-    Args:
-        path: The vocabulary.
-
     Raises:
         DataError: If the hash on record is another.
     """
@@ -168,10 +157,6 @@ def check_same(model_dir: str, checkpoint: str) -> None:
 
     A checkpoint without a vocabulary beside it is not checked.
 
-    Args:
-        model_dir: The run's directory; may be empty.
-        checkpoint: Prefix of the checkpoint, or its directory.
-
     Raises:
         ConfigError: If the vocabularies differ.
     """
@@ -183,7 +168,6 @@ def check_same(model_dir: str, checkpoint: str) -> None:
 
 
 def _record(path: str) -> None:
-    """Keeps the hash of a vocabulary beside it."""
     directory = file_paths.dirname(path)
     record = {**_read_record(directory), file_paths.basename(path): _hash(path)}
     text = f"{json.dumps(record, indent=2)}\n"
@@ -202,17 +186,13 @@ def _read_record(directory: str) -> dict[str, str]:
 
 
 def _hash(path: str) -> str:
-    return hashlib.sha256(_read(path)).hexdigest()
+    return hashlib.sha256(file_io.read_bytes(path)).hexdigest()
 
 
 def keep(path: str, model_dir: str, *, field: str, name: str) -> str:
-    """Copies a given vocabulary to a run's directory, and returns the path of the copy.
+    """Copies a given vocabulary to a run's directory, if it has one, and returns the path to use.
 
-    Args:
-        path: The vocabulary.
-        model_dir: The run's directory; if empty, nothing is copied.
-        field: The config field that gives the path, for messages.
-        name: Name of the copy.
+    The copy gets the `name`; `field` is the config field that gives the path, for messages.
 
     Raises:
         ConfigError: If there is no vocabulary, or the directory holds another one, which the
@@ -231,18 +211,17 @@ def keep(path: str, model_dir: str, *, field: str, name: str) -> str:
     if not model_dir:
         return path
     if not is_kept:
-        kept = file_paths.join(model_dir, name)
         _, expected = _find_bond(kept)
         if expected not in (None, _hash(path)):
             raise errors.DataError(
                 f"{kept}: is lost, and {field}={path!r} is not what it was copied from. "
                 f"{_explain_record(expected)}"
             )
-        whole_files.write(kept, _read(path), has_rivals=True)
+        whole_files.write(kept, file_io.read_bytes(path), has_rivals=True)
         _record(kept)
         return kept
     check_kept(kept)
-    if _read(kept) != _read(path):
+    if file_io.read_bytes(kept) != file_io.read_bytes(path):
         raise errors.ConfigError(
             f"{field}: got {path!r}, but the run in {model_dir!r} was started with another "
             f"vocabulary ({name}), which its weights depend on. Use the same vocabulary, "
@@ -260,29 +239,17 @@ def check_same_copy(
 ) -> None:
     """Checks that a checkpoint to start from was trained with a vocabulary.
 
-    A checkpoint without a copy of its vocabulary beside it is not checked.
-
-    Args:
-        path: The vocabulary of the run.
-        checkpoint: Prefix of the checkpoint, or its directory.
-        field: The config field that gives `path`, for messages.
-        names: Names that a copy may have.
+    A checkpoint without a copy of its vocabulary beside it, under one of `names`, is not checked.
 
     Raises:
-        ConfigError: If the vocabularies differ.
+        ConfigError: If the vocabularies differ; it names the field that gives the path.
     """
     directory = checkpoint if file_io.isdir(checkpoint) else file_paths.dirname(checkpoint)
     copies = [file_paths.join(directory, name) for name in names]
     theirs = next((copy for copy in copies if file_io.exists(copy)), None)
-    if theirs and _read(theirs) != _read(path):
+    if theirs and file_io.read_bytes(theirs) != file_io.read_bytes(path):
         raise errors.ConfigError(
             f"task.init_checkpoint: got {checkpoint!r}, which was trained with the vocabulary "
             f"{theirs!r}, but this run has another one, so that its tokens would mean something "
             f"else. Set {field}={theirs!r}, in a new model directory."
         )
-
-
-def _read(path: str) -> bytes:
-    with file_io.open(path, "rb") as file:
-        data: bytes = file.read()
-    return data

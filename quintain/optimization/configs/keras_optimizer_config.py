@@ -48,21 +48,10 @@ class AdamaxConfig(optimizer_config.BaseOptimizerConfig):
 
 
 @dataclasses.dataclass
-class NadamConfig(optimizer_config.BaseOptimizerConfig):
+class NadamConfig(optimizer_config.MomentsConfig):
     """Nadam: Adam with Nesterov momentum."""
 
     name: str = "Nadam"
-    """Name of the optimizer."""
-
-    beta_1: Fraction = 0.9
-    """Decay of the mean of gradients, in `[0, 1)`."""
-
-    beta_2: Fraction = 0.999
-    """Decay of the mean of squared gradients, in `[0, 1)`."""
-
-    epsilon: Positive = 1e-07
-    """Added to the root of the mean square, against division by 0."""
-
     jit_compile: bool = False
     """Whether updates are compiled by XLA: faster on a CPU, after a longer first step."""
 

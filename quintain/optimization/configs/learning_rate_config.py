@@ -1,8 +1,7 @@
 """Configs of learning-rate schedules and warm-ups.
 
-The formulas are in `quintain.optimization.schedules.lr_schedule` and
-`quintain.optimization.schedules.lr_warmup`. A field that is None by default has to be set when its
-schedule is chosen.
+The formulas are in `quintain.optimization.schedules.lr_schedule`. A field that is None by default
+has to be set when its schedule is chosen.
 """
 
 import dataclasses
@@ -56,29 +55,38 @@ class StepwiseLrConfig(base_config.Config):
     @override
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields a problem if boundaries and values do not fit together."""
-        boundaries, values = self.boundaries, self.values
-        if boundaries is None or values is None:
-            return
-        if any(right <= left for left, right in itertools.pairwise(boundaries)):
-            yield "boundaries", f"got {errors.show(boundaries)}, expected increasing steps."
-        if len(values) != len(boundaries) + 1:
-            yield (
-                "values",
-                f"got {len(values)} for {len(boundaries)} boundaries, expected one value more than "
-                "there are boundaries.",
-            )
+        expected = "one value more than there are boundaries"
+        yield from _check_boundaries(self.boundaries, self.values, 1, expected)
+
+
+def _check_boundaries(
+    boundaries: list[int] | None, values: list[float] | None, num_more: int, expected: str
+) -> Iterator[tuple[str, str]]:
+    if boundaries is None or values is None:
+        return
+    if any(right <= left for left, right in itertools.pairwise(boundaries)):
+        yield "boundaries", f"got {errors.show(boundaries)}, expected increasing steps."
+    if not values or len(values) != len(boundaries) + num_more:
+        got = f"got {len(values)} for {len(boundaries)} boundaries"
+        yield "values", f"{got}, expected {expected}."
 
 
 @dataclasses.dataclass
-class ExponentialLrConfig(base_config.Config):
-    """A learning rate that is multiplied by the same factor in every period."""
+class _DecayConfig(base_config.Config):
+    """A learning rate that falls from its first value."""
 
-    name: str = "ExponentialDecay"
+    name: str = ""
     """Name for display."""
 
     initial_learning_rate: NonNegative | None = None
-    """Learning rate at the start."""
+    """Learning rate at the start; at step 1 of one that follows a power of the step."""
 
+
+@dataclasses.dataclass
+class ExponentialLrConfig(_DecayConfig):
+    """A learning rate that is multiplied by the same factor in every period."""
+
+    name: str = "ExponentialDecay"
     decay_steps: Period | None = None
     """Steps in which the rate is multiplied by `decay_rate` once."""
 
@@ -93,15 +101,10 @@ class ExponentialLrConfig(base_config.Config):
 
 
 @dataclasses.dataclass
-class PolynomialLrConfig(base_config.Config):
+class PolynomialLrConfig(_DecayConfig):
     """A learning rate that falls to an end value along a polynomial."""
 
     name: str = "PolynomialDecay"
-    """Name for display."""
-
-    initial_learning_rate: NonNegative | None = None
-    """Learning rate at the start."""
-
     decay_steps: Period | None = None
     """Steps until the end value is reached."""
 
@@ -119,15 +122,10 @@ class PolynomialLrConfig(base_config.Config):
 
 
 @dataclasses.dataclass
-class CosineLrConfig(base_config.Config):
+class CosineLrConfig(_DecayConfig):
     """A learning rate that falls along half a cosine wave."""
 
     name: str = "CosineDecay"
-    """Name for display."""
-
-    initial_learning_rate: NonNegative | None = None
-    """Learning rate at the start."""
-
     decay_steps: Period | None = None
     """Steps until the end value is reached."""
 
@@ -139,29 +137,19 @@ class CosineLrConfig(base_config.Config):
 
 
 @dataclasses.dataclass
-class DirectPowerLrConfig(base_config.Config):
+class DirectPowerLrConfig(_DecayConfig):
     """A learning rate that follows a power of the step."""
 
     name: str = "DirectPowerDecay"
-    """Name for display."""
-
-    initial_learning_rate: NonNegative | None = None
-    """Learning rate at step 1."""
-
     power: Finite = -0.5
     """Exponent; -0.5 is the inverse square root."""
 
 
 @dataclasses.dataclass
-class PowerAndLinearDecayLrConfig(base_config.Config):
+class PowerAndLinearDecayLrConfig(_DecayConfig):
     """A learning rate that follows a power of the step and falls to 0 along a line at the end."""
 
     name: str = "PowerAndLinearDecay"
-    """Name for display."""
-
-    initial_learning_rate: NonNegative | None = None
-    """Learning rate at step 1."""
-
     total_decay_steps: Period | None = None
     """Steps until the rate is 0, all together."""
 
@@ -214,17 +202,8 @@ class StepCosineLrConfig(base_config.Config):
     @override
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields a problem if boundaries and values do not fit together."""
-        boundaries, values = self.boundaries, self.values
-        if boundaries is None or values is None:
-            return
-        if any(right <= left for left, right in itertools.pairwise(boundaries)):
-            yield "boundaries", f"got {errors.show(boundaries)}, expected increasing steps."
-        if not values or len(values) != len(boundaries):
-            yield (
-                "values",
-                f"got {len(values)} for {len(boundaries)} boundaries, expected one for each of "
-                "them, and at least one.",
-            )
+        expected = "one for each of them, and at least one"
+        yield from _check_boundaries(self.boundaries, self.values, 0, expected)
 
 
 @dataclasses.dataclass
@@ -321,22 +300,22 @@ class LrConfig(one_of.OneOfConfig):
     """A power of the step."""
 
     power_linear: PowerAndLinearDecayLrConfig = choices.choice(
-        PowerAndLinearDecayLrConfig, "schedules.phased_lr_schedule.PowerAndLinearDecay"
+        PowerAndLinearDecayLrConfig, "schedules.lr_schedule.PowerAndLinearDecay"
     )
     """A power of the step that is drawn down to 0 along a line at the end."""
 
     power_with_offset: PowerDecayWithOffsetLrConfig = choices.choice(
-        PowerDecayWithOffsetLrConfig, "schedules.phased_lr_schedule.PowerDecayWithOffset"
+        PowerDecayWithOffsetLrConfig, "schedules.lr_schedule.PowerDecayWithOffset"
     )
     """A held value, then a power of the steps since then."""
 
     step_cosine_with_offset: StepCosineLrConfig = choices.choice(
-        StepCosineLrConfig, "schedules.phased_lr_schedule.StepCosineDecayWithOffset"
+        StepCosineLrConfig, "schedules.lr_schedule.StepCosineDecayWithOffset"
     )
     """Half a cosine wave between every two values."""
 
     wsd: WarmupStableDecayLrConfig = choices.choice(
-        WarmupStableDecayLrConfig, "schedules.phased_lr_schedule.WarmupStableDecay"
+        WarmupStableDecayLrConfig, "schedules.lr_schedule.WarmupStableDecay"
     )
     """A held value that falls in the last part of the training."""
 
@@ -349,11 +328,11 @@ class WarmupConfig(one_of.OneOfConfig):
     """Which of the warm-ups below, or None."""
 
     linear: LinearWarmupConfig = choices.choice(
-        LinearWarmupConfig, "schedules.lr_warmup.LinearWarmup"
+        LinearWarmupConfig, "schedules.lr_schedule.LinearWarmup"
     )
     """Along a straight line."""
 
     polynomial: PolynomialWarmupConfig = choices.choice(
-        PolynomialWarmupConfig, "schedules.lr_warmup.PolynomialWarmUp"
+        PolynomialWarmupConfig, "schedules.lr_schedule.PolynomialWarmUp"
     )
     """Along a power of the step."""

@@ -1,19 +1,81 @@
 """Configs of optimizers. The rules they follow are in the modules of the same names."""
 
 import dataclasses
+import re
+from collections.abc import Iterator
 
+from typing_extensions import override
+
+from quintain import errors
 from quintain.config import base_config, one_of
-from quintain.optimization.configs import adafactor_config, base_optimizer_config, choices
-from quintain.optimization.configs.ranges import (
-    Fraction,
-    NonNegative,
-    Positive,
-    Steps,
+from quintain.optimization.configs import choices
+from quintain.optimization.configs.ranges import Fraction, Negative, NonNegative, Positive, Steps
+
+_PATTERN_FIELDS = (
+    "include_in_weight_decay",
+    "exclude_from_weight_decay",
+    "exclude_from_layer_adaptation",
+    "exclude_layers",
 )
 
-BaseOptimizerConfig = base_optimizer_config.BaseOptimizerConfig
-AdafactorConfig = adafactor_config.AdafactorConfig
-AdafactorKerasConfig = adafactor_config.AdafactorKerasConfig
+
+@dataclasses.dataclass
+class BaseOptimizerConfig(base_config.Config):
+    """Gradient clipping, which all optimizers share.
+
+    Gradients are clipped after they have been summed over the replicas, so that the same batch
+    gives the same update on any number of devices. `clipvalue` comes first;
+    `clipnorm` and `global_clipnorm` exclude each other.
+    """
+
+    clipnorm: Positive | None = None
+    """Largest L2 norm of one variable's gradient. None for no limit."""
+
+    clipvalue: Positive | None = None
+    """Largest absolute value of one number in a gradient. None for no limit."""
+
+    global_clipnorm: Positive | None = None
+    """Largest L2 norm of all gradients together. None for no limit."""
+
+    @override
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields a problem if both norms are limited, and for what is not a regular expression."""
+        yield from self._check_patterns()
+        if self.clipnorm is not None and self.global_clipnorm is not None:
+            yield (
+                "clipnorm",
+                f"got {errors.show(self.clipnorm)} together with "
+                f"global_clipnorm={errors.show(self.global_clipnorm)}, "
+                "expected at most one of them. Leave one out.",
+            )
+
+    def _check_patterns(self) -> Iterator[tuple[str, str]]:
+        for name in _PATTERN_FIELDS:
+            for pattern in self.as_dict().get(name) or ():
+                try:
+                    re.compile(pattern)
+                except re.error as error:
+                    yield (
+                        name,
+                        (f"got {errors.show(pattern)}, expected a regular expression: {error}."),
+                    )
+
+
+@dataclasses.dataclass
+class MomentsConfig(BaseOptimizerConfig):
+    """Means of gradients and of their squares, which Adam and its kin keep."""
+
+    name: str = ""
+    """Name of the optimizer."""
+
+    beta_1: Fraction = 0.9
+    """Decay of the mean of gradients, in `[0, 1)`."""
+
+    beta_2: Fraction = 0.999
+    """Decay of the mean of squared gradients, in `[0, 1)`."""
+
+    epsilon: Positive = 1e-07
+    """Added to the root of the mean square, against division by 0."""
 
 
 @dataclasses.dataclass
@@ -34,21 +96,10 @@ class SGDConfig(BaseOptimizerConfig):
 
 
 @dataclasses.dataclass
-class AdamConfig(BaseOptimizerConfig):
+class AdamConfig(MomentsConfig):
     """Adam."""
 
     name: str = "Adam"
-    """Name of the optimizer."""
-
-    beta_1: Fraction = 0.9
-    """Decay of the mean of gradients, in `[0, 1)`."""
-
-    beta_2: Fraction = 0.999
-    """Decay of the mean of squared gradients, in `[0, 1)`."""
-
-    epsilon: Positive = 1e-07
-    """Added to the root of the mean square, against division by 0."""
-
     amsgrad: bool = False
     """Whether the largest mean square so far is used, instead of the present one."""
 
@@ -58,8 +109,6 @@ class AdamWeightDecayConfig(AdamConfig):
     """Adam with decoupled weight decay, as BERT was trained with."""
 
     name: str = "AdamWeightDecay"
-    """Name of the optimizer."""
-
     weight_decay_rate: NonNegative = 0.0
     """Fraction of a weight that is subtracted at each update, times the learning rate."""
 
@@ -103,8 +152,6 @@ class AdamWeightDecayExperimentalConfig(AdamConfig):
     """Adam with decoupled weight decay, as Keras 3 has it."""
 
     name: str = "AdamWeightDecayExperimental"
-    """Name of the optimizer."""
-
     weight_decay: NonNegative = 0.0
     """Fraction of a weight that is subtracted at each update, times the learning rate."""
 
@@ -153,21 +200,11 @@ class AdagradConfig(BaseOptimizerConfig):
 
 
 @dataclasses.dataclass
-class LAMBConfig(BaseOptimizerConfig):
+class LAMBConfig(MomentsConfig):
     """LAMB: Adam with a step relative to the size of each weight."""
 
     name: str = "LAMB"
-    """Name of the optimizer."""
-
-    beta_1: Fraction = 0.9
-    """Decay of the mean of gradients, in `[0, 1)`."""
-
-    beta_2: Fraction = 0.999
-    """Decay of the mean of squared gradients, in `[0, 1)`."""
-
     epsilon: Positive = 1e-06
-    """Added to the root of the mean square, against division by 0."""
-
     weight_decay_rate: NonNegative = 0.0
     """Fraction of a weight that is added to its update."""
 
@@ -213,21 +250,86 @@ class LARSConfig(BaseOptimizerConfig):
 
 
 @dataclasses.dataclass
-class SLIDEConfig(BaseOptimizerConfig):
+class AdafactorConfig(BaseOptimizerConfig):
+    """Adafactor, as T5 was trained with."""
+
+    name: str = "Adafactor"
+    """Name of the optimizer."""
+
+    factored: bool = True
+    """Whether averages of large matrices are kept by rows and columns."""
+
+    multiply_by_parameter_scale: bool = True
+    """Whether steps are relative to the size of a weight."""
+
+    beta1: Fraction | None = None
+    """Decay of the mean of updates, in `[0, 1)`. None for no momentum."""
+
+    decay_rate: Positive = 0.8
+    """How fast the averages come to rest: their decay in update `t` is `1 - t ** -decay_rate`."""
+
+    step_offset: Steps = 0
+    """Updates that were done before, when a training is continued by another."""
+
+    clipping_threshold: NonNegative = 1.0
+    """Largest root mean square of an update; 0 for no limit."""
+
+    min_dim_size_to_factor: Steps = 128
+    """Least size of both axes of a weight that is factored."""
+
+    epsilon1: Positive = 1e-30
+    """Added to squared gradients."""
+
+    epsilon2: Positive = 1e-3
+    """Least size of a weight, for `multiply_by_parameter_scale`."""
+
+    weight_decay: NonNegative | None = None
+    """Fraction of a weight that is subtracted at each update, times the learning rate."""
+
+    include_in_weight_decay: list[str] | None = None
+    """Regular expressions of the only paths that decay. None for all."""
+
+
+@dataclasses.dataclass
+class AdafactorKerasConfig(BaseOptimizerConfig):
+    """Adafactor, as Keras has it."""
+
+    name: str = "Adafactor"
+    """Name of the optimizer."""
+
+    learning_rate: NonNegative = base_config.unused(
+        0.001, "Set `learning_rate` beside `optimizer`."
+    )
+    """Not used: the learning rate is a config of its own."""
+
+    beta_2_decay: Negative = -0.8
+    """How fast the averages come to rest: their decay in update `t` is `1 - t ** beta_2_decay`."""
+
+    epsilon_1: Positive = 1e-30
+    """Added to squared gradients."""
+
+    epsilon_2: Positive = 1e-3
+    """Least size of a weight."""
+
+    clip_threshold: Positive = 1.0
+    """Largest root mean square of an update."""
+
+    relative_step: bool = True
+    """Whether the learning rate is at most `1 / sqrt(t)` in update `t`."""
+
+    weight_decay: NonNegative | None = None
+    """Fraction of a weight that is subtracted at each update, times the learning rate."""
+
+    exclude_from_weight_decay: list[str] | None = None
+    """Regular expressions searched for in a variable's path; a match does not decay."""
+
+
+@dataclasses.dataclass
+class SLIDEConfig(MomentsConfig):
     """Fields of an optimizer whose rule was never published: they are read, and have no effect."""
 
     name: str = "SLIDE"
-    """Name of the optimizer."""
-
-    beta_1: Fraction = 0.9
-    """Decay of the mean of gradients."""
-
-    beta_2: Fraction = 0.999
-    """Decay of the mean of squared gradients."""
-
     epsilon: NonNegative = 1e-6
-    """Added to a divisor."""
-
     weight_decay_rate: NonNegative = 0.0
     """Strength of the decay of weights."""
 

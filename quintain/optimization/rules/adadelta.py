@@ -34,11 +34,7 @@ class Adadelta(fused_optimizer.FusedOptimizer):
     """
 
     rho: ranges.Fraction = 0.95
-    """Decay of both averages, in `[0, 1)`."""
-
     epsilon: ranges.NonNegative = 1e-7
-    """Added to both averages; without it no step would ever differ from 0."""
-
     name: str = "Adadelta"
 
     @override

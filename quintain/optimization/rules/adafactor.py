@@ -109,32 +109,16 @@ class Adafactor(FactoredOptimizer):
     """
 
     factored: bool = True
-    """Whether averages of large matrices are kept by rows and columns."""
-
     multiply_by_parameter_scale: bool = True
-    """Whether steps are relative to the size of a weight."""
-
     beta1: ranges.Fraction | None = None
-    """Decay of the mean of updates, in `[0, 1)`. None for no momentum."""
-
     decay_rate: ranges.Positive = 0.8
-    """How fast the averages come to rest, above 0."""
-
     step_offset: int = 0
-    """Updates that were done before, when a training is continued by another."""
-
     clipping_threshold: ranges.NonNegative | None = 1.0
     """Largest root mean square of an update. None or 0 for no limit."""
 
     min_dim_size_to_factor: int = 128
-    """Least size of both axes of a weight that is factored."""
-
     epsilon1: ranges.NonNegative = 1e-30
-    """Added to squared gradients."""
-
     epsilon2: ranges.NonNegative = 1e-3
-    """Least size of a weight, for `multiply_by_parameter_scale`."""
-
     name: str = "Adafactor"
 
     @override
@@ -187,7 +171,7 @@ class AdafactorKeras(FactoredOptimizer):
 
     Without `relative_step`, `lr` is used as it is. (Keras 3.15 limits it by `1 / sqrt(t)` in this
     case too.) All weights of two or more axes keep the means of `v` along the last two axes only;
-    the class of Keras also stores `v` itself.
+    the class of Keras also stores `v` itself. An infinite `clip_threshold` is no limit.
 
     With `weight_decay`, first `w -= lr * weight_decay * w`.
 
@@ -196,20 +180,10 @@ class AdafactorKeras(FactoredOptimizer):
     """
 
     beta_2_decay: ranges.Negative = -0.8
-    """How fast the averages come to rest, below 0."""
-
     epsilon_1: ranges.NonNegative = 1e-30
-    """Added to squared gradients."""
-
     epsilon_2: ranges.NonNegative = 1e-3
-    """Least size of a weight."""
-
     clip_threshold: Annotated[float, annotated_types.Gt(0)] = 1.0
-    """Largest root mean square of an update; infinity for no limit."""
-
     relative_step: bool = True
-    """Whether the learning rate is at most `1 / sqrt(t)`."""
-
     name: str = "Adafactor"
 
     @override

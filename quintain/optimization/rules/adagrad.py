@@ -33,11 +33,7 @@ class Adagrad(fused_optimizer.FusedOptimizer):
     """
 
     initial_accumulator_value: ranges.NonNegative = 0.1
-    """Start of the sum of squares, at least 0."""
-
     epsilon: ranges.NonNegative = 1e-7
-    """Added to the root of the sum, against division by 0."""
-
     name: str = "Adagrad"
 
     @override

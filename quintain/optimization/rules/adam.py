@@ -1,7 +1,6 @@
 """Adam, and Adam with the decoupled weight decay of BERT."""
 
 import dataclasses
-import logging
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
@@ -20,8 +19,6 @@ from quintain.optimization import (
 from quintain.optimization.configs import ranges
 from quintain.optimization.rules import native_adam
 
-_LOGGER = logging.getLogger(__name__)
-
 
 class _Hyper(NamedTuple):
     """Scalars of one dtype that the updates of all variables share in one step."""
@@ -34,7 +31,6 @@ class _Hyper(NamedTuple):
     epsilon: tf.Tensor
 
     def cast(self, dtype: Any) -> "_Hyper":
-        """Returns the same scalars in another dtype."""
         return _Hyper(*(tf.cast(scalar, dtype) for scalar in self))
 
 
@@ -65,17 +61,9 @@ class Adam(fused_optimizer.FusedOptimizer):
     """
 
     beta_1: ranges.Fraction = 0.9
-    """Decay of the mean of gradients, in `[0, 1)`."""
-
     beta_2: ranges.Fraction = 0.999
-    """Decay of the mean of squared gradients, in `[0, 1)`."""
-
     epsilon: ranges.NonNegative = 1e-7
-    """Added to the root of the mean square, against division by 0."""
-
     amsgrad: bool = False
-    """Whether the largest mean square so far is used, instead of the present one."""
-
     name: str = "Adam"
 
     @override
@@ -177,17 +165,14 @@ class Adam(fused_optimizer.FusedOptimizer):
         scalars: _Hyper,
     ) -> None:
         """Updates by plain operations: the fused kernel for amsgrad can't be compiled by XLA."""
-        momentum = tf.convert_to_tensor(slots["momentum"])
-        momentum += (gradient - momentum) * (1.0 - scalars.beta_1)
-        velocity = tf.convert_to_tensor(slots["velocity"])
-        velocity += (tf.square(gradient) - velocity) * (1.0 - scalars.beta_2)
+        momentum, velocity = fused_optimizer.update_moments(
+            slots, gradient, scalars.beta_1, scalars.beta_2
+        )
         largest = tf.maximum(tf.convert_to_tensor(slots["velocity_hat"]), velocity)
         rate = scalars.learning_rate * tf.sqrt(1.0 - scalars.beta_2_power)
         rate /= 1.0 - scalars.beta_1_power
         change = rate * momentum / (tf.sqrt(largest) + scalars.epsilon)
 
-        fused_optimizer.write(slots["momentum"], momentum)
-        fused_optimizer.write(slots["velocity"], velocity)
         fused_optimizer.write(slots["velocity_hat"], largest)
         fused_optimizer.write(variable, tf.convert_to_tensor(variable) - change)
 
@@ -221,17 +206,9 @@ class AdamWeightDecay(Adam):
     )
 
     weight_decay_rate: ranges.NonNegative = 0.0
-    """Fraction of a weight that is subtracted, times the learning rate."""
-
     include_in_weight_decay: Sequence[str] | None = None
-    """Regular expressions of paths that decay."""
-
     exclude_from_weight_decay: Sequence[str] | None = None
-    """Regular expressions of paths that do not decay."""
-
     gradient_clip_norm: ranges.NonNegative = 1.0
-    """Largest L2 norm of all gradients together, applied before the other limits. 0 for none."""
-
     name: str = "AdamWeightDecay"
 
     @override
@@ -239,13 +216,9 @@ class AdamWeightDecay(Adam):
         super()._prepare_rule(variables)
         paths = [fused_optimizer.get_path(variable) for variable in variables]
         self._decays = tuple(self._does_decay(path) for path in paths)
-        if self.weight_decay_rate and self.exclude_from_weight_decay and all(self._decays):
-            _LOGGER.warning(
-                "exclude_from_weight_decay: %r matches none of %d weights, such as %r; all decay.",
-                list(self.exclude_from_weight_decay),
-                len(paths),
-                paths[0],
-            )
+        if self.weight_decay_rate:
+            excluded = self.exclude_from_weight_decay
+            path_patterns.warn_if_unused("exclude_from_weight_decay", excluded, paths)
 
     @override
     def apply_gradients(
@@ -319,8 +292,6 @@ class AdamW(AdamWeightDecay):
     """
 
     weight_decay: ranges.NonNegative = 0.004
-    """Fraction of a weight that is subtracted, times the learning rate."""
-
     weight_decay_rate: float = dataclasses.field(default=0.0, init=False, repr=False)
     gradient_clip_norm: float = dataclasses.field(default=0.0, init=False, repr=False)
 

@@ -38,14 +38,8 @@ class Adamax(fused_optimizer.FusedOptimizer):
     """
 
     beta_1: ranges.Fraction = 0.9
-    """Decay of the mean of gradients, in `[0, 1)`."""
-
     beta_2: ranges.Fraction = 0.999
-    """Decay of the largest gradient, in `[0, 1)`."""
-
     epsilon: ranges.NonNegative = 1e-7
-    """Added to the largest gradient, against division by 0."""
-
     name: str = "Adamax"
 
     @override

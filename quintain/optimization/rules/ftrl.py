@@ -38,23 +38,11 @@ class Ftrl(fused_optimizer.FusedOptimizer):
     """
 
     learning_rate_power: ranges.NonPositive = -0.5
-    """How the learning rate falls with the sum of squares, at most 0; 0 for a fixed one."""
-
     initial_accumulator_value: ranges.NonNegative = 0.1
-    """Start of the sum of squares, at least 0."""
-
     l1_regularization_strength: ranges.NonNegative = 0.0
-    """Strength of the L1 penalty, which makes weights 0."""
-
     l2_regularization_strength: ranges.NonNegative = 0.0
-    """Strength of the L2 penalty of the solution."""
-
     l2_shrinkage_regularization_strength: ranges.NonNegative = 0.0
-    """Strength of the L2 penalty of the loss."""
-
     beta: ranges.NonNegative = 0.0
-    """The paper's value of this name."""
-
     name: str = "Ftrl"
 
     @override

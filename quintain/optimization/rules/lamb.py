@@ -58,14 +58,8 @@ class LAMB(layer_adaptation.LayerAdaptiveOptimizer):
     )
 
     beta_1: ranges.Fraction = 0.9
-    """Decay of the mean of gradients, in `[0, 1)`."""
-
     beta_2: ranges.Fraction = 0.999
-    """Decay of the mean of squared gradients, in `[0, 1)`."""
-
     epsilon: ranges.NonNegative = 1e-6
-    """Added to the root of the mean square, against division by 0."""
-
     name: str = "LAMB"
 
     @override
@@ -89,12 +83,9 @@ class LAMB(layer_adaptation.LayerAdaptiveOptimizer):
             tf.cast(scalar, variable.dtype) for scalar in hyper
         )
         weight = tf.convert_to_tensor(variable)
-        momentum = tf.convert_to_tensor(slots["momentum"])
-        momentum += (gradient - momentum) * (1.0 - self.beta_1)
-        velocity = tf.convert_to_tensor(slots["velocity"])
-        velocity += (tf.square(gradient) - velocity) * (1.0 - self.beta_2)
-        fused_optimizer.write(slots["momentum"], momentum)
-        fused_optimizer.write(slots["velocity"], velocity)
+        momentum, velocity = fused_optimizer.update_moments(
+            slots, gradient, self.beta_1, self.beta_2
+        )
 
         step = mean_scale * momentum / (tf.sqrt(square_scale * velocity) + self.epsilon)
         if self._decays[index]:

@@ -61,17 +61,9 @@ class LARS(layer_adaptation.LayerAdaptiveOptimizer):
     )
 
     momentum: ranges.Fraction = 0.9
-    """Fraction of the last step that is repeated, in `[0, 1)`."""
-
     eeta: ranges.Positive = 0.001
-    """Size of a step relative to the weight, at a learning rate of 1."""
-
     nesterov: bool = False
-    """Whether momentum looks one step ahead."""
-
     classic_momentum: bool = True
-    """Whether the learning rate is applied before momentum, not after it."""
-
     name: str = "LARS"
 
     @override

@@ -34,11 +34,7 @@ class Lion(decoupled_decay.DecoupledDecayOptimizer):
     """
 
     beta_1: ranges.Fraction = 0.9
-    """Share of the mean, not the gradient, in the direction of a step, in `[0, 1)`."""
-
     beta_2: ranges.Fraction = 0.99
-    """Decay of the mean of gradients, in `[0, 1)`."""
-
     name: str = "Lion"
 
     @override

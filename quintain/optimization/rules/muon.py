@@ -49,47 +49,23 @@ class Muon(decoupled_decay.DecoupledDecayOptimizer):
     """
 
     adam_beta_1: ranges.Fraction = 0.9
-    """Adam's decay of the mean of gradients, in `[0, 1)`."""
-
     adam_beta_2: ranges.Fraction = 0.999
-    """Adam's decay of the mean of squared gradients, in `[0, 1)`."""
-
     adam_weight_decay: ranges.NonNegative | None = 0.004
     """Weight decay of the weights that Adam updates. None or 0 for none."""
 
     adam_lr_ratio: ranges.NonNegative = 1.0
-    """Adam's learning rate as a multiple of `learning_rate`."""
-
     epsilon: ranges.NonNegative = 1e-7
-    """Added by Adam to the root of the mean square, against division by 0."""
-
     weight_decay: ranges.NonNegative | None = 0.004
     """Weight decay of the matrices. None or 0 for none."""
 
     exclude_layers: Sequence[str] | None = None
-    """Regular expressions of paths that Adam updates."""
-
     exclude_embeddings: bool = True
-    """Whether Adam updates weights with `embedding` in their path."""
-
     muon_a: float = 3.4445
-    """Factor of the first power in a Newton-Schulz step."""
-
     muon_b: float = -4.7750
-    """Factor of the third power."""
-
     muon_c: float = 2.0315
-    """Factor of the fifth power."""
-
     momentum: ranges.Fraction = 0.95
-    """Fraction of the former gradients that stays, in `[0, 1)`."""
-
     ns_steps: ranges.Steps = 5
-    """Number of Newton-Schulz steps."""
-
     nesterov: bool = True
-    """Whether momentum looks one step ahead."""
-
     rms_rate: ranges.NonNegative | None = 0.2
     """Root mean square of a step at a learning rate of 1, about 0.2 to 0.4 for Adam. None or 0 for
     steps of which every singular value is near 1."""

@@ -44,14 +44,8 @@ class Nadam(fused_optimizer.FusedOptimizer):
     """
 
     beta_1: ranges.Fraction = 0.9
-    """Decay of the mean of gradients, in `[0, 1)`."""
-
     beta_2: ranges.Fraction = 0.999
-    """Decay of the mean of squared gradients, in `[0, 1)`."""
-
     epsilon: ranges.NonNegative = 1e-7
-    """Added to the root of the mean square, against division by 0."""
-
     name: str = "Nadam"
 
     @override
@@ -85,12 +79,9 @@ class Nadam(fused_optimizer.FusedOptimizer):
         rate, mean_share, gradient_share, square_scale = (
             tf.cast(scalar, variable.dtype) for scalar in hyper
         )
-        momentum = tf.convert_to_tensor(slots["momentum"])
-        momentum += (gradient - momentum) * (1.0 - self.beta_1)
-        velocity = tf.convert_to_tensor(slots["velocity"])
-        velocity += (tf.square(gradient) - velocity) * (1.0 - self.beta_2)
-        fused_optimizer.write(slots["momentum"], momentum)
-        fused_optimizer.write(slots["velocity"], velocity)
+        momentum, velocity = fused_optimizer.update_moments(
+            slots, gradient, self.beta_1, self.beta_2
+        )
         mean = mean_share * momentum + gradient_share * gradient
         change = rate * mean / (tf.sqrt(square_scale * velocity) + self.epsilon)
         fused_optimizer.subtract(variable, change)

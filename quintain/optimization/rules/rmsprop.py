@@ -38,17 +38,9 @@ class RMSprop(fused_optimizer.FusedOptimizer):
     """
 
     rho: ranges.Fraction = 0.9
-    """Decay of the averages, in `[0, 1)`."""
-
     momentum: ranges.Fraction = 0.0
-    """Fraction of the last change that is repeated, in `[0, 1)`."""
-
     epsilon: ranges.NonNegative = 1e-7
-    """Added to the mean square, against division by 0."""
-
     centered: bool = False
-    """Whether the mean square is taken around the mean gradient."""
-
     name: str = "RMSprop"
 
     @override

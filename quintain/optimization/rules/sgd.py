@@ -36,14 +36,8 @@ class SGD(fused_optimizer.FusedOptimizer):
     )
 
     momentum: ranges.Fraction = 0.0
-    """Fraction of the last update that is repeated, in `[0, 1)`."""
-
     nesterov: bool = False
-    """Whether momentum looks one step ahead."""
-
     decay: ranges.NonNegative = dataclasses.field(default=0.0, repr=False)
-    """Divides the learning rate of update `t` by `1 + decay * t`; part of the schedule then."""
-
     name: str = "SGD"
 
     @override

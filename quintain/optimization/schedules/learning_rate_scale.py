@@ -6,6 +6,8 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
+from quintain.optimization import optimizer_wrapper
+
 
 class ScaledSchedule(keras.optimizers.schedules.LearningRateSchedule):
     """A schedule times a factor that can be changed between two steps, also of a compiled loop.
@@ -19,7 +21,6 @@ class ScaledSchedule(keras.optimizers.schedules.LearningRateSchedule):
     """
 
     def __init__(self, schedule: keras.optimizers.schedules.LearningRateSchedule) -> None:
-        """Wraps `schedule`, with a factor of 1."""
         super().__init__()
         self.schedule = schedule
         self.factor = tf.Variable(
@@ -80,6 +81,5 @@ def scale(optimizer: keras.optimizers.Optimizer, *, factor: float, previous: flo
 
 def find_inner(optimizer: Any) -> keras.optimizers.Optimizer:
     """Returns the optimizer that has the learning rate, inside of those that wrap it."""
-    while isinstance(getattr(optimizer, "inner_optimizer", None), keras.optimizers.Optimizer):
-        optimizer = optimizer.inner_optimizer
-    return optimizer
+    *_, inner = optimizer_wrapper.list_nested(optimizer)
+    return inner

@@ -3,14 +3,19 @@
 A schedule is a pure function of the step: float32 arithmetic on tensors, without branches in
 Python, so it runs eagerly, in graphs and compiled. Each docstring gives the closed form, in which
 `s` is the step counted from `offset` and never negative: before `offset` it keeps its first value.
+
+A warm-up wraps a schedule or a constant. It leads up to the value that the wrapped schedule has at
+the end of the warm-up, and then that schedule goes on as if there had been no warm-up: its
+steps are not shifted.
 """
 
 import abc
 import dataclasses
 import itertools
+import logging
 import math
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Self, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 import keras
 import pydantic
@@ -18,7 +23,9 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain.optimization import parameters, serializable
-from quintain.optimization.configs import choices, learning_rate_config, ranges
+from quintain.optimization.configs import ranges
+
+_LOGGER = logging.getLogger(__name__)
 
 LearningRate: TypeAlias = float | keras.optimizers.schedules.LearningRateSchedule
 """A constant or a schedule."""
@@ -27,19 +34,11 @@ WrappedRate: TypeAlias = Annotated[LearningRate, pydantic.SkipValidation]
 """A constant or a schedule that a schedule changes; any function of the step will do."""
 
 
-def __getattr__(name: str) -> Any:
-    """Finds the schedules that lie in other files under this module's name too."""
-    for config_cls in (learning_rate_config.LrConfig, learning_rate_config.WarmupConfig):
-        for path in choices.find_builders(config_cls).values():
-            if path.endswith(f".{name}") and not path.startswith(__name__):
-                return choices.load(path)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
 class StepSchedule(keras.optimizers.schedules.LearningRateSchedule, abc.ABC):
     """Base of the schedules, which are dataclasses: the fields are the constructor's arguments.
 
-    It moves the step by an offset and computes in float32.
+    The configs in `quintain.optimization.configs.learning_rate_config` say what they mean. It
+    moves the step by an offset and computes in float32.
 
     Raises:
         ValueError: If a parameter is out of range.
@@ -109,18 +108,11 @@ class PiecewiseConstantDecayWithOffset(StepSchedule):
     """
 
     boundaries: Sequence[int]
-    """Increasing steps, the last at which each value but the last one holds."""
-
     values: Sequence[float]
-    """One learning rate more than there are boundaries."""
-
     _: dataclasses.KW_ONLY
 
     offset: int = 0
-    """Step at which the schedule starts."""
-
     name: str | None = None
-    """Name for display."""
 
     @override
     def __post_init__(self) -> None:
@@ -149,24 +141,13 @@ class ExponentialDecayWithOffset(StepSchedule):
     """
 
     initial_learning_rate: float
-    """Learning rate at the start."""
-
     decay_steps: ranges.Positive
-    """Steps in which the rate is multiplied by `decay_rate` once."""
-
     decay_rate: ranges.Positive
-    """Positive factor."""
-
     _: dataclasses.KW_ONLY
 
     staircase: bool = False
-    """Whether the rate changes once in `decay_steps` steps, not at every step."""
-
     offset: int = 0
-    """Step at which the schedule starts."""
-
     name: str | None = None
-    """Name for display."""
 
     @override
     def _compute_rate(self, step: tf.Tensor) -> tf.Tensor:
@@ -187,27 +168,14 @@ class PolynomialDecayWithOffset(StepSchedule):
     """
 
     initial_learning_rate: float
-    """Learning rate at the start."""
-
     decay_steps: ranges.Positive
-    """Steps until the end value is reached."""
-
     _: dataclasses.KW_ONLY
 
     end_learning_rate: float = 0.0001
-    """Learning rate at the end."""
-
     power: ranges.Positive = 1.0
-    """Positive exponent."""
-
     cycle: bool = False
-    """Whether to start again after `decay_steps` instead of keeping the end value."""
-
     offset: int = 0
-    """Step at which the schedule starts."""
-
     name: str | None = None
-    """Name for display."""
 
     @override
     def _compute_rate(self, step: tf.Tensor) -> tf.Tensor:
@@ -232,21 +200,12 @@ class CosineDecayWithOffset(StepSchedule):
     """
 
     initial_learning_rate: float
-    """Learning rate at the start."""
-
     decay_steps: ranges.Positive
-    """Steps until the end value is reached."""
-
     _: dataclasses.KW_ONLY
 
     alpha: float = 0.0
-    """End value, as a fraction of `initial_learning_rate`."""
-
     offset: int = 0
-    """Step at which the schedule starts."""
-
     name: str | None = None
-    """Name for display."""
 
     @override
     def _compute_rate(self, step: tf.Tensor) -> tf.Tensor:
@@ -267,13 +226,8 @@ class DirectPowerDecay(StepSchedule):
     """
 
     initial_learning_rate: float
-    """Learning rate at step 1."""
-
     power: float = 1.0
-    """Exponent, usually negative."""
-
     name: str | None = "DirectPowerDecay"
-    """Name for display."""
 
     @override
     def _compute_rate(self, step: tf.Tensor) -> tf.Tensor:
@@ -297,6 +251,228 @@ class InverseTimeDecay(StepSchedule):
     @override
     def _compute_rate(self, step: tf.Tensor) -> tf.Tensor:
         return evaluate(self.rate, step) / (1.0 + self.decay * step)
+
+
+@serializable.register
+@dataclasses.dataclass(eq=False, repr=False)
+class PowerAndLinearDecay(StepSchedule):
+    """Follows a power of the step, and is drawn down to 0 along a line at the end.
+
+    `initial_learning_rate * max(s, 1) ** power * max(0, min(1, (T - s) / (T * f)))`, with
+    `T = total_decay_steps`, `f = linear_decay_fraction`; without the last factor if `f` is 0.
+
+    Source:
+        Zhai et al., 2022, inverse square root with a cooldown (https://arxiv.org/abs/2106.04560).
+    """
+
+    initial_learning_rate: float
+    total_decay_steps: ranges.Period
+    power: float = 1.0
+    linear_decay_fraction: ranges.UnitInterval = 0.1
+    offset: int = 0
+    name: str | None = "PowerAndLinearDecay"
+
+    @override
+    def _compute_rate(self, step: tf.Tensor) -> tf.Tensor:
+        rate = self.initial_learning_rate * tf.pow(tf.maximum(step, 1.0), self.power)
+        if not self.linear_decay_fraction:
+            return rate
+        total = float(self.total_decay_steps)
+        line = (total - step) / (total * self.linear_decay_fraction)
+        return rate * tf.clip_by_value(line, 0.0, 1.0)
+
+
+@serializable.register
+@dataclasses.dataclass(eq=False, repr=False)
+class PowerDecayWithOffset(StepSchedule):
+    """Holds a value up to a step and follows a power of the steps since then.
+
+    `pre_offset_learning_rate` up to and including step `offset`, then
+    `min(pre_offset_learning_rate, initial_learning_rate * s ** power)`.
+
+    If `offset` is 0 there is nothing to hold: step 0 has the rate of step 1.
+    """
+
+    initial_learning_rate: float
+    power: float = 1.0
+    offset: int = 0
+    pre_offset_learning_rate: float = 1.0e6
+    name: str | None = "PowerDecayWithOffset"
+
+    @override
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.offset > 0 and self.pre_offset_learning_rate >= 1.0e6:
+            _LOGGER.warning(
+                "pre_offset_learning_rate: got %r, which is the learning rate of the first %d "
+                "steps. Set it to a value that trains.",
+                self.pre_offset_learning_rate,
+                self.offset,
+            )
+
+    @override
+    def _compute_rate(self, step: tf.Tensor) -> tf.Tensor:
+        rate = self.initial_learning_rate * tf.pow(tf.maximum(step, 1.0), self.power)
+        rate = tf.minimum(rate, self.pre_offset_learning_rate)
+        if not self.offset:
+            return rate
+        return tf.where(step > 0.0, rate, self.pre_offset_learning_rate)
+
+
+@serializable.register
+@dataclasses.dataclass(eq=False, repr=False)
+class StepCosineDecayWithOffset(StepSchedule):
+    """Falls (or rises) from each value to the next one along half a cosine wave.
+
+    `values[i]` is reached at `boundaries[i]`. Between them, with
+    `p = (s - boundaries[i]) / (boundaries[i + 1] - boundaries[i])`:
+
+        values[i + 1] + (values[i] - values[i + 1]) * (1 + cos(pi * p)) / 2
+
+    Before the first boundary the first value holds, after the last boundary the last value.
+    """
+
+    boundaries: Sequence[int]
+    values: Sequence[float]
+    offset: int = 0
+    name: str | None = "StepCosineDecayWithOffset"
+
+    @override
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.values or len(self.values) != len(self.boundaries):
+            raise ValueError(
+                "`len(values) == len(boundaries) > 0` must hold, but got "
+                f"{len(self.values)=}, {len(self.boundaries)=}."
+            )
+        require_increasing(self.boundaries)
+
+    @property
+    def total_steps(self) -> list[int]:
+        """Steps from each value to the next one; 0 for the last."""
+        return [end - start for start, end in itertools.pairwise(self.boundaries)] + [0]
+
+    @override
+    def _compute_rate(self, step: tf.Tensor) -> tf.Tensor:
+        rate = tf.constant(self.values[0], tf.float32)
+        segments = zip(
+            itertools.pairwise(self.boundaries), itertools.pairwise(self.values), strict=True
+        )
+        for (start, end), (first, last) in segments:
+            done = tf.clip_by_value((step - float(start)) / float(end - start), 0.0, 1.0)
+            wave = 0.5 * (1.0 + tf.cos(math.pi * done))
+            rate = tf.where(step > float(start), last + (first - last) * wave, rate)
+        return rate
+
+
+@serializable.register
+@dataclasses.dataclass(eq=False, repr=False)
+class WarmupStableDecay(StepSchedule):
+    """Holds a value for most of the training and falls to an end value in its last part.
+
+    With `p = max(0, min(1, (s - stable_steps) / decay_steps))` the part of the decay that is done:
+
+        end + (initial - end) * (1 - p)                     decay_shape "linear"
+        end + (initial - end) * (1 + cos(pi * p)) / 2       decay_shape "cosine"
+        end + (initial - end) * (1 - sqrt(p))               decay_shape "1-sqrt"
+
+    A warm-up comes from a `LinearWarmup` or `PolynomialWarmUp` around it, whose steps are part of
+    `stable_steps`. From a checkpoint of the stable part one can go on with decays of any length.
+
+    Example:
+        >>> schedule = WarmupStableDecay(0.5, stable_steps=80, decay_steps=20)
+        >>> [float(schedule(step)) for step in (0, 80, 90, 100, 1000)]
+        [0.5, 0.5, 0.25, 0.0, 0.0]
+
+    Source:
+        Hu et al., 2024 (https://arxiv.org/abs/2404.06395); for the shape "1-sqrt" Hägele et al.,
+        2024 (https://arxiv.org/abs/2405.18392).
+    """
+
+    initial_learning_rate: float
+    stable_steps: ranges.Steps
+    decay_steps: ranges.Period
+    _: dataclasses.KW_ONLY
+
+    end_learning_rate: float = 0.0
+    decay_shape: Literal["linear", "cosine", "1-sqrt"] = "linear"
+    offset: int = 0
+    name: str | None = None
+
+    @override
+    def _compute_rate(self, step: tf.Tensor) -> tf.Tensor:
+        done = (step - float(self.stable_steps)) / float(self.decay_steps)
+        done = tf.clip_by_value(done, 0.0, 1.0)
+        if self.decay_shape == "linear":
+            left = 1.0 - done
+        elif self.decay_shape == "cosine":
+            left = 0.5 * (1.0 + tf.cos(math.pi * done))
+        else:
+            left = 1.0 - tf.sqrt(done)
+        return self.end_learning_rate + (self.initial_learning_rate - self.end_learning_rate) * left
+
+
+@dataclasses.dataclass(eq=False, repr=False)
+class Warmup(StepSchedule, abc.ABC):
+    """Base of the warm-ups: joins a rising part to the wrapped schedule."""
+
+    after_warmup_lr_sched: WrappedRate
+    """Schedule or constant after the warm-up."""
+
+    warmup_steps: ranges.Steps
+    """Steps that the warm-up takes; 0 for none."""
+
+    @override
+    def _compute_rate(self, step: tf.Tensor) -> tf.Tensor:
+        after = evaluate(self.after_warmup_lr_sched, step)
+        if self.warmup_steps == 0:
+            return after
+        last = float(self.warmup_steps)
+        target = evaluate(self.after_warmup_lr_sched, last)
+        return tf.where(step < last, self._compute_warmup(step / last, target), after)
+
+    @abc.abstractmethod
+    def _compute_warmup(self, done: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+        """Returns the rate at the fraction `done` of the way to `target`, all `[]` float32."""
+
+
+@serializable.register
+@dataclasses.dataclass(eq=False, repr=False)
+class LinearWarmup(Warmup):
+    """Rises along a straight line.
+
+    `w + (f(W) - w) * s / W` below step `W = warmup_steps`, then `f(s)`; `f` is the wrapped
+    schedule and `w` is `warmup_learning_rate`.
+
+    Example:
+        >>> schedule = LinearWarmup(0.1, warmup_steps=10, warmup_learning_rate=0.0)
+        >>> [round(float(schedule(step)), 3) for step in (0, 5, 10, 1000)]
+        [0.0, 0.05, 0.1, 0.1]
+    """
+
+    warmup_learning_rate: float = 0.0
+    name: str | None = None
+
+    @override
+    def _compute_warmup(self, done: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+        return self.warmup_learning_rate + done * (target - self.warmup_learning_rate)
+
+
+@serializable.register
+@dataclasses.dataclass(eq=False, repr=False)
+class PolynomialWarmUp(Warmup):
+    """Rises from almost 0 along a power.
+
+    `f(W) * (max(s, 1) / W) ** power` below step `W = warmup_steps`, then `f(s)`; `f` is the wrapped
+    schedule.
+    """
+
+    power: float = 1.0
+    name: str | None = "PolynomialWarmup"
+
+    @override
+    def _compute_warmup(self, done: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+        return target * tf.pow(tf.maximum(done, 1.0 / self.warmup_steps), self.power)
 
 
 def divide_over_time(rate: LearningRate, decay: float) -> LearningRate:

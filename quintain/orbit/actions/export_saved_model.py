@@ -91,14 +91,7 @@ class ExportSavedModel:
         signatures: Any,
         options: tf.saved_model.SaveOptions | None = None,
     ) -> None:
-        """Stores what to export.
-
-        Args:
-            model: What to export.
-            file_manager: Names the exports and deletes old ones.
-            signatures: Passed to `tf.saved_model.save`.
-            options: Passed to `tf.saved_model.save`.
-        """
+        """Stores what to export."""
         self.model = model
         self.file_manager = file_manager
         self.signatures = signatures

@@ -30,11 +30,7 @@ class SummaryManagerInterface(abc.ABC):
 
     @abc.abstractmethod
     def summary_writer(self, relative_path: str = "") -> tf.summary.SummaryWriter:
-        """Returns the writer for `tf.summary` calls made by user code.
-
-        Args:
-            relative_path: Sub-directory of the summaries.
-        """
+        """Returns the writer for `tf.summary` calls made by user code."""
 
     @abc.abstractmethod
     def write_summaries(self, summary_dict: Mapping[str, Any]) -> None:

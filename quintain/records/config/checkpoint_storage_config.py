@@ -41,9 +41,9 @@ _SECRET: Final = re.compile(
     re.IGNORECASE,
 )
 _HARMLESS: Final = frozenset({"signature_version", "token_uri", "sse_kms_key_id"})
-_WAYS: Final = ("anon", "cache", "cloud", "google_default")
-"""Texts that gcsfs takes for `token`: where it looks for one."""
-_ADVICE: Final = (
+_TOKEN_SOURCES: Final = ("anon", "cache", "cloud", "google_default")
+"""Values of `token` that tell gcsfs where to look for one."""
+SECRET_ADVICE: Final = (
     "a secret here would be stored with the experiment: put it into the environment of the master "
     "and of the machines of trials, or into a profile of theirs (docs/how-to/storage.md)"
 )
@@ -150,32 +150,23 @@ class CheckpointStorageConfig(base_config.Config):
             if (address := getattr(self, each)) is not None:
                 yield from _check_endpoint(each, address)
         for path in _find_secrets(self.options, "options"):
-            yield path, f"{_ADVICE}."
-        for path in _find_opaque(self.options, "options"):
-            yield path, "got an object, expected numbers, texts, lists and mappings."
+            yield path, f"{SECRET_ADVICE}."
 
     def _check_url(self, url: str) -> Iterator[tuple[str, str]]:
         if not _URL.fullmatch(url):
             yield "url", f"got {errors.show(url)}, expected one such as sftp://HOST/DIRECTORY."
         elif _has_password(url):
-            yield "url", f"has a password in it; {_ADVICE}."
+            yield "url", f"has a password in it; {SECRET_ADVICE}."
         elif "?" in url or "#" in url:
             yield "url", "has a `?` or `#` in it, expected a plain path; see options."
 
     def directory(self, default: str) -> str:
-        """Returns the directory of the checkpoints, for the types that are directories.
-
-        Args:
-            default: The directory if none is set.
-        """
+        """Returns the directory of the checkpoints, for the types that are directories."""
         root = self._root or default
         return os.path.join(root, self.storage_path) if self.storage_path else root
 
     def address(self, default: str) -> str:
         """Returns where checkpoints are: a directory, or JSON with a URL and fsspec's options.
-
-        Args:
-            default: The directory if none is set.
 
         Example:
             >>> CheckpointStorageConfig(type="s3", bucket="b", prefix="/runs/").address("/home")
@@ -202,12 +193,7 @@ class CheckpointStorageConfig(base_config.Config):
 
 
 def find_address(content: Mapping[str, Any], default: str) -> str:
-    """Returns where an experiment keeps its checkpoints, though its config may be refused today.
-
-    Args:
-        content: The experiment's config as the store keeps it.
-        default: The directory if none is set.
-    """
+    """Returns where an experiment keeps its checkpoints, though its config may be refused today."""
     storage = content.get("checkpoint_storage")
     given = storage if isinstance(storage, Mapping) else {}
     fields = {name: given[name] for name in ("type", *_ALL_FIELDS) if given.get(name)}
@@ -220,33 +206,18 @@ def find_address(content: Mapping[str, Any], default: str) -> str:
 
 
 def find_timeouts(content: Mapping[str, Any]) -> tuple[float | None, ...]:
-    """Returns `retry_timeout` and `answer_timeout`, though the config may be refused today.
-
-    Args:
-        content: The experiment's config as the store keeps it.
-    """
+    """Returns `retry_timeout` and `answer_timeout`, though the config may be refused today."""
     given = content.get("checkpoint_storage")
     found = [given.get(name) if isinstance(given, Mapping) else None for name in _TIMEOUTS]
     return tuple(float(each) if isinstance(each, int | float) else None for each in found)
 
 
-def find_former_secrets(storage: Mapping[str, Any]) -> list[str]:
-    """Returns the names of fields with secrets, which configs of other platforms have."""
-    names = ("access_key", "secret_key", "connection_string", "credential")
-    return [name for name in names if storage.get(name) is not None]
-
-
-def explain_secret() -> str:
-    """Returns why a secret is refused, and where it belongs."""
-    return f"{_ADVICE}."
-
-
 def _check_endpoint(name: str, address: str) -> Iterator[tuple[str, str]]:
     """Yields what is wrong with the address of a server."""
     if _has_password(address):
-        yield name, f"has a name and a password in it; {_ADVICE}."
+        yield name, f"has a name and a password in it; {SECRET_ADVICE}."
     elif "?" in address or "#" in address:
-        yield name, f"has a `?` or `#` in it, expected https://HOST; {_ADVICE}."
+        yield name, f"has a `?` or `#` in it, expected https://HOST; {SECRET_ADVICE}."
     elif name == "account_url" and ".dfs." in address:
         blobs = address.replace(".dfs.", ".blob.")
         yield name, f"got {errors.show(address)}, expected the address of blobs, {blobs}."
@@ -266,8 +237,8 @@ def _find_secrets(value: Any, path: str) -> Iterator[str]:
         for name, below in value.items():
             text = str(name)
             is_secret = _SECRET.search(text) and text.lower() not in _HARMLESS
-            is_way = text == "token" and below in _WAYS
-            if is_secret and not is_way and not isinstance(below, Mapping | bool | None):
+            is_source = text == "token" and below in _TOKEN_SOURCES
+            if is_secret and not is_source and not isinstance(below, Mapping | bool | None):
                 yield f"{path}.{text}"
             else:
                 yield from _find_secrets(below, f"{path}.{text}")
@@ -275,15 +246,4 @@ def _find_secrets(value: Any, path: str) -> Iterator[str]:
         for index, below in enumerate(value):
             yield from _find_secrets(below, f"{path}[{index}]")
     elif isinstance(value, str) and "://" in value and _has_password(value):
-        yield path
-
-
-def _find_opaque(value: Any, path: str) -> Iterator[str]:
-    if isinstance(value, Mapping):
-        for name, below in value.items():
-            yield from _find_opaque(below, f"{path}.{name}")
-    elif isinstance(value, list):
-        for index, below in enumerate(value):
-            yield from _find_opaque(below, f"{path}[{index}]")
-    elif not isinstance(value, str | int | float | bool | None):
         yield path

@@ -14,12 +14,12 @@ _SCHEMES: Final = (SCHEME, "postgresql", "postgres")
 _DEFAULT_PORT: Final = "5432"
 _SECRETS: Final = frozenset({"password", "sslpassword"})
 _HOST: Final = re.compile(r"(\[[0-9a-fA-F:.%]+\]|[^\[\]:]*)(:\d+)?")
-_SPOKEN: Final = re.compile(r"\b(?:[a-z][a-z0-9+.-]*)://[^\s'\"]*@")
+_CREDENTIALS: Final = re.compile(r"\b(?:[a-z][a-z0-9+.-]*)://[^\s'\"]*@")
 
 
 @dataclasses.dataclass(frozen=True)
 class DatabaseUrl:
-    """An address that was looked at; see `parse`."""
+    """Parsed address of a database; see `parse`."""
 
     conninfo: str = dataclasses.field(repr=False)
     """What libpq takes. It may hold a password."""
@@ -61,8 +61,8 @@ def parse(text: str) -> DatabaseUrl:
     userinfo, _, hosts = authority.rpartition("@")
     user, divider, password = userinfo.partition(":")
     given = dict(urllib.parse.parse_qsl(query, keep_blank_values=True))
-    is_odd = "#" in rest or any("@" in part for part in (userinfo, name, query))
-    if is_odd or re.search(r"\s", text) or not all(map(_HOST.fullmatch, hosts.split(","))):
+    is_malformed = "#" in rest or any("@" in part for part in (userinfo, name, query))
+    if is_malformed or re.search(r"\s", text) or not all(map(_HOST.fullmatch, hosts.split(","))):
         raise errors.ConfigError(
             "database: the address can't be understood. Write characters of a password such as "
             f"`@`, `/`, `#`, `?` or spaces as %40, %2F, %23, %3F and %20; expected {EXAMPLE}."
@@ -91,11 +91,10 @@ def hide_passwords(text: str) -> str:
         >>> hide_passwords("can't connect to postgresql://me:secret@db/trials")
         "can't connect to postgresql://***@db/trials"
     """
-    return _SPOKEN.sub(lambda found: found[0].partition("://")[0] + "://***@", text)
+    return _CREDENTIALS.sub(lambda found: found[0].partition("://")[0] + "://***@", text)
 
 
 def _normalize(hosts: str, port: str) -> str:
-    """Returns hosts, each with its port."""
     parts = [host.lower() for host in hosts.split(",")]
     return ",".join(
         part if re.search(r":\d+$", part) or part.startswith("/") else f"{part}:{port}"

@@ -30,7 +30,7 @@ UNUSED_SECTIONS: Final = (
     "webhooks",
     "workspace",
 )
-"""Sections of exported configs that are about what there is none of here: containers, clusters."""
+"""Sections of exported configs without effect here: containers, clusters."""
 
 UNUSED_FIELDS: Final[dict[str, tuple[str, ...]]] = {
     "checkpoint_storage": ("propagation", "tensorboard_path"),
@@ -75,7 +75,7 @@ REMOTE_FIELDS: Final = (
     "secret_key",
     "user",
 )
-"""Fields of storages that there are none of here; exported configs have them as nulls."""
+"""Fields of storages that are not supported; exported configs have them as nulls."""
 
 _ACTIONS: Final = {
     "on_failure_dont_retry": "cancel_retries",
@@ -99,9 +99,6 @@ PERIOD_FIELDS: Final = ("min_validation_period", "min_checkpoint_period")
 
 def find_unused_fields(content: Mapping[str, Any]) -> list[str]:
     """Returns the dotted names of fields that are set, and that have no effect.
-
-    Args:
-        content: What a file says, in either dialect.
 
     Example:
         >>> find_unused_fields({"bind_mounts": [], "slurm": None, "environment": {"image": "tf"}})
@@ -154,8 +151,11 @@ class Reader:
         if "searcher" in content:
             content["searcher"] = self._normalise_searcher(content["searcher"], units)
         else:
-            self.problems.append(errors.Problem("searcher", "missing; an experiment needs it."))
+            self._refuse("searcher", "missing; an experiment needs it.")
         return content
+
+    def _refuse(self, path: str, message: str) -> None:
+        self.problems.append(errors.Problem(path, message))
 
     def _normalise_variables(self) -> None:
         """Takes a kind of device without variables for one with an empty list of them."""
@@ -183,14 +183,12 @@ class Reader:
         is_script = isinstance(given, Mapping)
         if isinstance(given, list) or is_script or _COMMAND.search(str(given or "")):
             kind = "a script" if is_script else "a command"
-            self.problems.append(
-                errors.Problem(
-                    "entrypoint",
-                    f"got {errors.show(given)}, {kind}; expected `module:Class` of a trial or "
-                    "`experiment:NAME`. Write what the script does as a class: a `KerasTrial` "
-                    "whose `build_model` returns its model and whose data loaders return its data "
-                    "(docs/how-to/trials.md).",
-                )
+            self._refuse(
+                "entrypoint",
+                f"got {errors.show(given)}, {kind}; expected `module:Class` of a trial or "
+                "`experiment:NAME`. Write what the script does as a class: a `KerasTrial` whose "
+                "`build_model` returns its model and whose data loaders return its data "
+                "(docs/how-to/trials.md).",
             )
             self.content["entrypoint"] = None
 
@@ -224,18 +222,16 @@ class Reader:
         if fields.get("type") == "gcs":
             fields["type"] = "gs"
         if fields.get("type") == "hdfs":
-            self.problems.append(
-                errors.Problem(
-                    "checkpoint_storage.type",
-                    "got 'hdfs', expected 'fsspec' with `url: hdfs://HOST/DIRECTORY`; or mount the "
-                    "storage and name the directory as host_path.",
-                )
+            self._refuse(
+                "checkpoint_storage.type",
+                "got 'hdfs', expected 'fsspec' with `url: hdfs://HOST/DIRECTORY`; or mount the "
+                "storage and name the directory as host_path.",
             )
             fields = {name: value for name, value in fields.items() if name.startswith("save_")}
-        for name in checkpoint_storage_config.find_former_secrets(fields):
-            why = checkpoint_storage_config.explain_secret()
-            self.problems.append(errors.Problem(f"checkpoint_storage.{name}", why))
-            del fields[name]
+        for name in ("access_key", "secret_key", "connection_string", "credential"):
+            if fields.pop(name, None) is not None:
+                advice = f"{checkpoint_storage_config.SECRET_ADVICE}."
+                self._refuse(f"checkpoint_storage.{name}", advice)
         self.content["checkpoint_storage"] = fields
 
     def _normalise_log_policies(self) -> None:
@@ -252,9 +248,7 @@ class Reader:
 
     def _normalise_searcher(self, searcher: object, units: lengths.LengthUnits) -> dict[str, Any]:
         if not isinstance(searcher, Mapping):
-            self.problems.append(
-                errors.Problem("searcher", f"got {errors.show(searcher)}, expected a mapping.")
-            )
+            self._refuse("searcher", f"got {errors.show(searcher)}, expected a mapping.")
             return {}
         fields: dict[str, Any] = dict(searcher)
         is_in_steps = any(name in fields for name in STEP_FIELDS)
@@ -283,21 +277,17 @@ class Reader:
             self._rename(fields, "max_time", "max_length", "searcher.")
             return
         got = f"got {errors.show(unit)}" if unit is not None else "missing"
-        self.problems.append(
-            errors.Problem(
-                "searcher.time_metric",
-                f"{got} with max_time={errors.show(time)}, expected one of "
-                f"{', '.join(lengths.UNITS)} and a number, or max_length: {{batches: n}}.",
-            )
+        self._refuse(
+            "searcher.time_metric",
+            f"{got} with max_time={errors.show(time)}, expected one of "
+            f"{', '.join(lengths.UNITS)} and a number, or max_length: {{batches: n}}.",
         )
 
     def _rename(self, section: dict[str, Any], former: str, name: str, prefix: str) -> None:
         if section.get(name) is not None:
-            self.problems.append(
-                errors.Problem(
-                    f"{prefix}{former}",
-                    f"got together with {name}, which means the same; leave one of them out.",
-                )
+            self._refuse(
+                f"{prefix}{former}",
+                f"got together with {name}, which means the same; leave one of them out.",
             )
         section[name] = section.pop(former)
         self.former_paths[f"{prefix}{name}"] = f"{prefix}{former}"
@@ -309,7 +299,7 @@ class Reader:
             return units.to_batches(length, path, plain_unit=plain_unit)
         except errors.ConfigError as error:
             where, _, message = str(error).partition(": ")
-            self.problems.append(errors.Problem(where, message))
+            self._refuse(where, message)
             return 1
 
 

@@ -8,7 +8,7 @@ from quintain.records.config import (
     experiment_spec,
     hyperparameter_config,
     lengths,
-    searcher_base,
+    searcher_config,
 )
 
 _COUNT: Final = {"type": "integer", "exclusiveMinimum": 0}
@@ -78,7 +78,7 @@ def build_schema() -> dict[str, Any]:
         fields = definitions[type(getattr(experiment_spec.ExperimentSpec(), section)).__name__]
         fields["properties"] |= dict.fromkeys(names, without_effect)
     choices = []
-    for name, kind in searcher_base.SEARCHERS.items():
+    for name, kind in searcher_config.SEARCHERS.items():
         built = json_schema.build_schema(kind())
         definitions |= built.pop("$defs", {})
         built.pop("$schema")

@@ -112,11 +112,7 @@ class EnvironmentConfig(base_config.Config):
     a trial runs, `cpu`, or `cuda` and `gpu`, which mean the same. There is no `rocm`."""
 
     def as_mapping(self, *, has_gpu: bool) -> dict[str, str]:
-        """Returns the values of the variables by their names.
-
-        Args:
-            has_gpu: Whether the trial runs on GPUs.
-        """
+        """Returns the values of the variables by their names."""
         kinds = ("", *_GPU_KINDS) if has_gpu else ("", *_CPU_KINDS)
         texts = [text for kind, _, text in self._list_variables() if kind in kinds]
         return dict(text.partition("=")[::2] for text in texts)

@@ -14,7 +14,7 @@ from annotated_types import Ge, Gt, Le
 from quintain import errors
 from quintain.config import base_config, plain_data, yaml_io
 from quintain.config import overrides as overrides_lib
-from quintain.records.config import checkpoint_storage_config, searcher_base, searcher_config
+from quintain.records.config import checkpoint_storage_config, searcher_config
 from quintain.records.config import experiment_dialects as dialects
 from quintain.records.config import experiment_sections as sections
 
@@ -49,9 +49,7 @@ class ExperimentSpec(base_config.Config):
     hyperparameters: dict[str, Any] = dataclasses.field(default_factory=dict)
     """The space to search; see `quintain.search.space`."""
 
-    searcher: searcher_base.SearcherConfig = dataclasses.field(
-        default_factory=searcher_config.SingleConfig
-    )
+    searcher: searcher_config.SearcherConfig = searcher_config.SingleConfig()
     """The search method."""
 
     scheduling_unit: Batches = dialects.DEFAULT_SCHEDULING_UNIT
@@ -72,8 +70,8 @@ class ExperimentSpec(base_config.Config):
     perform_initial_validation: bool = False
     """Whether trials are validated before they are trained."""
 
-    checkpoint_storage: checkpoint_storage_config.CheckpointStorageConfig = dataclasses.field(
-        default_factory=checkpoint_storage_config.CheckpointStorageConfig
+    checkpoint_storage: checkpoint_storage_config.CheckpointStorageConfig = (
+        checkpoint_storage_config.CheckpointStorageConfig()
     )
     """Where checkpoints are kept, and which of them."""
 
@@ -88,32 +86,22 @@ class ExperimentSpec(base_config.Config):
     workload_timeout: Annotated[float, Gt(0), Le(1e9)] | None = None
     """Seconds after which a workload counts as hanging. None waits for ever."""
 
-    reproducibility: sections.ReproducibilityConfig = dataclasses.field(
-        default_factory=sections.ReproducibilityConfig
-    )
+    reproducibility: sections.ReproducibilityConfig = sections.ReproducibilityConfig()
     """What makes the search repeatable."""
 
-    resources: sections.ResourcesConfig = dataclasses.field(
-        default_factory=sections.ResourcesConfig
-    )
+    resources: sections.ResourcesConfig = sections.ResourcesConfig()
     """What the experiment may use."""
 
-    optimizations: sections.OptimizationsConfig = dataclasses.field(
-        default_factory=sections.OptimizationsConfig
-    )
+    optimizations: sections.OptimizationsConfig = sections.OptimizationsConfig()
     """How gradients are computed."""
 
-    code: sections.CodeConfig = dataclasses.field(default_factory=sections.CodeConfig)
+    code: sections.CodeConfig = sections.CodeConfig()
     """How much the model directory may be."""
 
-    environment: sections.EnvironmentConfig = dataclasses.field(
-        default_factory=sections.EnvironmentConfig
-    )
+    environment: sections.EnvironmentConfig = sections.EnvironmentConfig()
     """The processes of trials."""
 
-    profiling: sections.ProfilingConfig = dataclasses.field(
-        default_factory=sections.ProfilingConfig
-    )
+    profiling: sections.ProfilingConfig = sections.ProfilingConfig()
     """Which batches are profiled."""
 
     alerts: list[sections.AlertConfig] = dataclasses.field(default_factory=list)
@@ -140,10 +128,6 @@ class ExperimentSpec(base_config.Config):
 
 def load(path: str, overrides: Mapping[str, Any] | None = None) -> ExperimentSpec:
     """Reads the config of an experiment from a YAML file.
-
-    Args:
-        path: The file.
-        overrides: Values that win over those in the file.
 
     Raises:
         ConfigError: Listing all that is wrong, with file and line.
@@ -173,22 +157,17 @@ def parse(content: Mapping[str, Any], locate: Callable[[str], str] | None = None
     reader = dialects.Reader(dict(content))
     params = reader.normalise()
     problems = reader.problems
-    searcher = None
-    try:
-        name = params.get("searcher", {}).get("name")
-        searcher = searcher_config.choose(name)
-    except errors.ConfigError as error:
-        problems.append(errors.Problem("searcher.name", str(error).partition(": ")[2]))
     config = ExperimentSpec()
-    if searcher is not None:
-        config.searcher = searcher()
+    name = params.get("searcher", {}).get("name")
+    is_known = isinstance(name, str) and name in searcher_config.SEARCHERS
+    if is_known:
+        config.searcher = searcher_config.SEARCHERS[name]()
     else:
+        problems.append(errors.Problem("searcher.name", searcher_config.explain_unknown(name)))
         params.pop("searcher", None)
-    found = _fill(config, _without_nulls(config, params))
     # What an unknown method needs is not known either.
-    problems += [
-        one for one in found if searcher is not None or not one.path.startswith("searcher")
-    ]
+    found = _fill(config, _without_nulls(config, params))
+    problems += [one for one in found if is_known or not one.path.startswith("searcher")]
     if problems:
         # Under the name that the user wrote.
         paths = reader.former_paths

@@ -41,10 +41,6 @@ def rename(module: str) -> str | None:
 def explain_import(module: str, line: str = "") -> str | None:
     """Returns the import to write in the place of one that fails; None for other modules.
 
-    Args:
-        module: The module that is not there.
-        line: The line of code that imports it, if that is known.
-
     Example:
         >>> explain_import("determined", "from determined.keras import TFKerasTrial")
         'write `from quintain.trials.keras import TFKerasTrial` instead of `from determined.keras \

@@ -134,9 +134,6 @@ KINDS: Final[dict[str, type[HyperparameterConfig]]] = {
 def parse(content: dict[str, Any]) -> HyperparameterConfig:
     """Reads one hyperparameter.
 
-    Args:
-        content: A mapping with `type`.
-
     Raises:
         ConfigError: Listing all that is wrong.
     """

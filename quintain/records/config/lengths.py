@@ -38,8 +38,7 @@ class LengthUnits:
         if not isinstance(length, Mapping) or len(length) != 1:
             raise errors.ConfigError(
                 f"{path}: got {errors.show(length)}, expected one of {{batches: n}}, "
-                f"{{records: n}}, "
-                "{epochs: n}, or a whole number."
+                "{records: n}, {epochs: n}, or a whole number."
             )
         ((unit, count),) = length.items()
         if unit not in UNITS:

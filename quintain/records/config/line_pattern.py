@@ -21,9 +21,6 @@ _MAX_BYTES: Final = 2**20
 class LinePattern:
     """A regular expression that is searched for in lines.
 
-    Args:
-        text: The expression.
-
     Raises:
         ConfigError: If RE2 does not know it, or it is too large.
 

@@ -79,9 +79,6 @@ class Provenance:
 def load(model_dir: str) -> Provenance | None:
     """Returns where the experiment comes from whose code is in a directory.
 
-    Args:
-        model_dir: The directory.
-
     Returns:
         None if nobody said it.
 

@@ -5,17 +5,27 @@ it. To add one, write its class here, and what it names in `quintain/search/`.
 """
 
 import dataclasses
-from collections.abc import Iterator
-from typing import Annotated, ClassVar, Final, Literal
+import math
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar
 
 from annotated_types import Ge, Gt, Le, Len
 
 from quintain import errors
 from quintain.config import base_config
-from quintain.records.config import searcher_base
-from quintain.records.config.searcher_base import SEARCHERS, Length, SearcherConfig, Trials
+from quintain.records.views import trial_filter
+
+Count = Annotated[int, Gt(0)]
+Length = Annotated[int, Ge(0), Le(10**12)]
+"""Units of training; 0 where it is missing."""
+Trials = Annotated[int, Ge(0), Le(10**6)]
+"""Number of trials; 0 where it is missing, or for no limit."""
+
+_MOST_POINTS: Final = ("max_trials", "population_size")
+"""Fields that bound the points that a search draws at its beginning."""
 
 Rungs = Annotated[int, Gt(0), Le(50)]
+BracketRungs = Annotated[list[Rungs], Len(0, 100)]
 Divisor = Annotated[float, Gt(1), Le(10**6)]
 Mode = Literal["aggressive", "standard", "conservative"]
 Share = Annotated[float, Ge(0), Le(1)]
@@ -28,64 +38,139 @@ MAX_POPULATION: Final = 10_000
 MAX_MODELLED_TRIALS: Final = 10_000
 """Trials that a model of all of them may propose: the time for each grows with their number."""
 
+SEARCHERS: Final[dict[str, type["SearcherConfig"]]] = {}
+"""Configs by `searcher.name`."""
 
-@searcher_base.searcher("single", "random_search:build_single")
+C = TypeVar("C", bound="type[SearcherConfig]")
+
+
 @dataclasses.dataclass
-class SingleConfig(SearcherConfig):
-    """One trial."""
+class SearcherConfig(base_config.Config):
+    """Fields of all search methods."""
+
+    METHOD: ClassVar[str] = ""
+    """`module:function` below `quintain.search` that builds the method from the space, a source of
+    random numbers, and the fields of the subclass."""
+
+    REQUIRED: ClassVar[tuple[str, ...]] = ()
+    """Whole numbers that have to be set."""
+
+    name: str = ""
+    """Which search method."""
+
+    metric: str = ""
+    """Validation metric that decides."""
+
+    smaller_is_better: bool = True
+    """Whether smaller values of the metric are better."""
+
+    source_trial_id: Count | None = None
+    """Trial from whose newest checkpoint all trials start."""
+
+    source_checkpoint_uuid: str | None = None
+    """Checkpoint from which all trials start."""
+
+    initial_points: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    """Hyperparameters of the first trials, one mapping for each; what one leaves out is drawn."""
+
+    stop_trial_when: str = ""
+    """Expression over a validation's metrics and `total_batches`, such as `accuracy >= 0.99`. A
+    trial whose validation fulfils it is saved and ends."""
+
+    stop_when: str = ""
+    """The same for the whole search: the first trial that fulfils it ends it."""
+
+    time_budget: Annotated[float, Gt(0), Le(1e9)] | None = None
+    """Seconds after which the search ends; those in which the experiment is paused, or no master
+    runs, do not count. None for no limit."""
+
+    batches_per_unit: Count = 1
+    """Batches that the lengths of this config count; more than 1 where they are in steps."""
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields the fields that are missing or do not fit together."""
+        if not self.metric:
+            yield "metric", "missing; expected the name of a validation metric."
+        if self.source_trial_id is not None and self.source_checkpoint_uuid is not None:
+            yield (
+                "source_checkpoint_uuid",
+                f"got {errors.show(self.source_checkpoint_uuid)} together with source_trial_id="
+                f"{self.source_trial_id}, expected at most one of them.",
+            )
+        most = next((n for name in _MOST_POINTS if (n := getattr(self, name, 0))), math.inf)
+        if len(self.initial_points) > most:
+            yield (
+                "initial_points",
+                f"got {len(self.initial_points)}, expected at most one for each of {most} trials.",
+            )
+        for name in ("stop_trial_when", "stop_when"):
+            try:
+                trial_filter.check(getattr(self, name))
+            except errors.ConfigError as error:
+                yield name, str(error).removeprefix("where: ")
+        for name in self.REQUIRED:
+            if getattr(self, name) == 0:
+                yield name, f"missing; the search method {errors.show(self.name)} needs it."
+
+
+def searcher(name: str, method: str) -> Callable[[C], C]:
+    """Returns a decorator that makes a config one of `searcher.name`, and names its method."""
+
+    def declare(config: C) -> C:
+        config.METHOD = method
+        SEARCHERS[name] = config
+        return config
+
+    return declare
+
+
+@dataclasses.dataclass
+class _LengthConfig(SearcherConfig):
+    """Fields of methods that train trials for a length."""
 
     REQUIRED: ClassVar[tuple[str, ...]] = ("max_length",)
 
     max_length: Length = 0
-    """Length to train the trial for."""
-
-    def check(self) -> Iterator[tuple[str, str]]:
-        """Yields points for which there is no trial."""
-        yield from super().check()
-        if len(self.initial_points) > 1:
-            yield "initial_points", f"got {len(self.initial_points)}, expected at most one."
+    """Length to train trials for; of the methods that stop some, the best ones."""
 
 
-@searcher_base.searcher("random", "random_search:RandomSearch")
 @dataclasses.dataclass
-class RandomConfig(SearcherConfig):
-    """Trials with hyperparameters drawn at random."""
+class _TrialsConfig(_LengthConfig):
+    """Fields of methods with a number of trials."""
 
     REQUIRED: ClassVar[tuple[str, ...]] = ("max_length", "max_trials")
-
-    max_length: Length = 0
-    """Length to train each trial for."""
 
     max_trials: Trials = 0
     """Trials in all."""
 
-    max_concurrent_trials: Trials = 0
-    """Trials at once; 0 for all."""
 
-
-@searcher_base.searcher("grid", "random_search:GridSearch")
 @dataclasses.dataclass
-class GridConfig(SearcherConfig):
-    """One trial for each point of a grid."""
+class _BudgetConfig(_LengthConfig):
+    """Fields of methods with a budget."""
 
-    REQUIRED: ClassVar[tuple[str, ...]] = ("max_length",)
+    REQUIRED: ClassVar[tuple[str, ...]] = ("max_length", "budget")
 
-    max_length: Length = 0
-    """Length to train each trial for."""
+    budget: Length = 0
+    """Training in all, over all trials."""
+
+    train_stragglers: bool = True
+    """Kept for old configs; a rung always waits for all of its trials."""
+
+
+@dataclasses.dataclass
+class _AshaConfig(_TrialsConfig):
+    """Fields of methods whose rungs do not wait for all of their trials."""
 
     max_concurrent_trials: Trials = 0
-    """Trials at once; 0 for all."""
+    """Trials at work; 0 for as many as give one in the last rung of the smallest bracket."""
 
-    def check(self) -> Iterator[tuple[str, str]]:
-        """Yields points, which a grid has of its own."""
-        yield from super().check()
-        if self.initial_points:
-            yield "initial_points", "got points, but a grid tries all of its own; leave them out."
+    stop_once: bool = False
+    """Whether trials are stopped in their rung instead of waiting to be promoted."""
 
 
 @dataclasses.dataclass
 class _BracketConfig(SearcherConfig):
-    """Fields of all adaptive searches."""
+    """Fields of methods with several brackets."""
 
     mode: Mode = "standard"
     """How bold it is: `aggressive` stops most trials early, `conservative` few."""
@@ -97,24 +182,60 @@ class _BracketConfig(SearcherConfig):
     """Rungs of the largest bracket."""
 
 
-@searcher_base.searcher("adaptive", "adaptive:build_adaptive")
 @dataclasses.dataclass
-class AdaptiveConfig(_BracketConfig):
+class _HalvingConfig(SearcherConfig):
+    """Fields of methods with one bracket."""
+
+    num_rungs: Rungs = 3
+    """Rungs."""
+
+    divisor: Divisor = 4.0
+    """One trial of so many goes on."""
+
+
+@searcher("single", "random_search:build_single")
+@dataclasses.dataclass
+class SingleConfig(_LengthConfig):
+    """One trial."""
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields points for which there is no trial."""
+        yield from super().check()
+        if len(self.initial_points) > 1:
+            yield "initial_points", f"got {len(self.initial_points)}, expected at most one."
+
+
+@searcher("random", "random_search:RandomSearch")
+@dataclasses.dataclass
+class RandomConfig(_TrialsConfig):
+    """Trials with hyperparameters drawn at random."""
+
+    max_concurrent_trials: Trials = 0
+    """Trials at once; 0 for all."""
+
+
+@searcher("grid", "random_search:GridSearch")
+@dataclasses.dataclass
+class GridConfig(_LengthConfig):
+    """One trial for each point of a grid."""
+
+    max_concurrent_trials: Trials = 0
+    """Trials at once; 0 for all."""
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields points, which a grid has of its own."""
+        yield from super().check()
+        if self.initial_points:
+            yield "initial_points", "got points, but a grid tries all of its own; leave them out."
+
+
+@searcher("adaptive", "adaptive:build_adaptive")
+@dataclasses.dataclass
+class AdaptiveConfig(_BracketConfig, _BudgetConfig):
     """Brackets of successive halving with a budget."""
 
-    REQUIRED: ClassVar[tuple[str, ...]] = ("max_length", "budget")
-
-    max_length: Length = 0
-    """Length to train the best trials for."""
-
-    budget: Length = 0
-    """Training in all, over all trials."""
-
-    bracket_rungs: Annotated[list[Rungs], Len(0, 100)] = dataclasses.field(default_factory=list)
+    bracket_rungs: BracketRungs = dataclasses.field(default_factory=list)
     """Rungs of each bracket, instead of those of `mode`."""
-
-    train_stragglers: bool = True
-    """Kept for old configs; a rung always waits for all of its trials."""
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields the fields that do not fit together."""
@@ -125,90 +246,33 @@ class AdaptiveConfig(_BracketConfig):
             yield "budget", f"got {self.budget:,} steps, expected at most {MAX_BUDGET_STEPS:,}."
 
 
-@searcher_base.searcher("adaptive_simple", "adaptive:build_adaptive_simple")
+@searcher("adaptive_simple", "adaptive:build_adaptive_simple")
 @dataclasses.dataclass
-class AdaptiveSimpleConfig(_BracketConfig):
+class AdaptiveSimpleConfig(_BracketConfig, _TrialsConfig):
     """Brackets of successive halving with a number of trials."""
 
-    REQUIRED: ClassVar[tuple[str, ...]] = ("max_length", "max_trials")
-
-    max_length: Length = 0
-    """Length to train the best trials for."""
-
     max_trials: Annotated[int, Ge(0), Le(MAX_SIMPLE_TRIALS)] = 0
-    """Trials in all."""
 
 
-@searcher_base.searcher("sync_halving", "halving:build_halving")
+@searcher("sync_halving", "halving:build_halving")
 @dataclasses.dataclass
-class SyncHalvingConfig(SearcherConfig):
+class SyncHalvingConfig(_HalvingConfig, _BudgetConfig):
     """One bracket of successive halving with a budget."""
 
-    REQUIRED: ClassVar[tuple[str, ...]] = ("max_length", "budget")
 
-    num_rungs: Rungs = 3
-    """Rungs."""
-
-    max_length: Length = 0
-    """Length to train the best trials for."""
-
-    budget: Length = 0
-    """Training in all, over all trials."""
-
-    divisor: Divisor = 4.0
-    """One trial of so many goes on."""
-
-    train_stragglers: bool = True
-    """Kept for old configs; a rung always waits for all of its trials."""
-
-
-@searcher_base.searcher("async_halving", "asha:build_asha")
+@searcher("async_halving", "asha:build_asha")
 @dataclasses.dataclass
-class AsyncHalvingConfig(SearcherConfig):
+class AsyncHalvingConfig(_HalvingConfig, _AshaConfig):
     """One bracket of ASHA."""
 
-    REQUIRED: ClassVar[tuple[str, ...]] = ("max_length", "max_trials")
 
-    num_rungs: Rungs = 3
-    """Rungs."""
-
-    max_length: Length = 0
-    """Length to train the best trials for."""
-
-    max_trials: Trials = 0
-    """Trials in all."""
-
-    divisor: Divisor = 4.0
-    """One trial of so many goes on."""
-
-    max_concurrent_trials: Trials = 0
-    """Trials at work; 0 for as many as give one in the last rung."""
-
-    stop_once: bool = False
-    """Whether trials are stopped in their rung instead of waiting to be promoted."""
-
-
-@searcher_base.searcher("adaptive_asha", "adaptive:build_adaptive_asha")
+@searcher("adaptive_asha", "adaptive:build_adaptive_asha")
 @dataclasses.dataclass
-class AdaptiveAshaConfig(_BracketConfig):
+class AdaptiveAshaConfig(_BracketConfig, _AshaConfig):
     """Brackets of ASHA."""
 
-    REQUIRED: ClassVar[tuple[str, ...]] = ("max_length", "max_trials")
-
-    max_length: Length = 0
-    """Length to train the best trials for."""
-
-    max_trials: Trials = 0
-    """Trials in all."""
-
-    max_concurrent_trials: Trials = 0
-    """Trials at work; 0 for as many as the smallest bracket has."""
-
-    bracket_rungs: Annotated[list[Rungs], Len(0, 100)] = dataclasses.field(default_factory=list)
+    bracket_rungs: BracketRungs = dataclasses.field(default_factory=list)
     """Rungs of each bracket, instead of those of `mode`."""
-
-    stop_once: bool = False
-    """Whether trials are stopped in their rung instead of waiting to be promoted."""
 
 
 @dataclasses.dataclass
@@ -230,7 +294,7 @@ class ExploreFunctionConfig(base_config.Config):
     """Change of the other hyperparameters, as a fraction of their value."""
 
 
-@searcher_base.searcher("pbt", "pbt:PbtSearch")
+@searcher("pbt", "pbt:PbtSearch")
 @dataclasses.dataclass
 class PbtConfig(SearcherConfig):
     """Population-based training."""
@@ -246,25 +310,19 @@ class PbtConfig(SearcherConfig):
     length_per_round: Length = 0
     """Length of a round."""
 
-    replace_function: ReplaceFunctionConfig = dataclasses.field(
-        default_factory=ReplaceFunctionConfig
-    )
+    replace_function: ReplaceFunctionConfig = ReplaceFunctionConfig()
     """Which trials are replaced."""
 
-    explore_function: ExploreFunctionConfig = dataclasses.field(
-        default_factory=ExploreFunctionConfig
-    )
+    explore_function: ExploreFunctionConfig = ExploreFunctionConfig()
     """How copies differ."""
 
 
-@searcher_base.searcher("tpe", "bayesian:build_tpe")
+@searcher("tpe", "bayesian:build_tpe")
 @dataclasses.dataclass
 class TpeConfig(RandomConfig):
     """Bayesian search by a tree of Parzen estimators."""
 
     max_trials: Annotated[int, Ge(0), Le(MAX_MODELLED_TRIALS)] = 0
-    """Trials in all."""
-
     num_startup_trials: Trials = 10
     """Trials drawn at random before the estimators are used."""
 
@@ -286,14 +344,12 @@ class ObjectiveConfig(base_config.Config):
     """Whether smaller values of the metric are better."""
 
 
-@searcher_base.searcher("multi_objective", "bayesian:build_multi_objective")
+@searcher("multi_objective", "bayesian:build_multi_objective")
 @dataclasses.dataclass
 class MultiObjectiveConfig(RandomConfig):
     """Bayesian or evolutionary search for the Pareto front of several metrics."""
 
     max_trials: Annotated[int, Ge(0), Le(MAX_MODELLED_TRIALS)] = 0
-    """Trials in all."""
-
     further_objectives: list[ObjectiveConfig] = dataclasses.field(default_factory=list)
     """What decides besides `metric`."""
 
@@ -321,18 +377,10 @@ class MultiObjectiveConfig(RandomConfig):
             known.add(objective.metric)
 
 
-def choose(name: object) -> type[SearcherConfig]:
-    """Returns the config class of a search method.
-
-    Raises:
-        ConfigError: If there is none of this name.
-    """
+def explain_unknown(name: object) -> str:
+    """Returns what to write in the place of a name that no search method has."""
     known = ", ".join(map(repr, SEARCHERS))
     if name is None:
-        raise errors.ConfigError(f"searcher.name: missing, expected one of {known}.")
-    if not isinstance(name, str) or name not in SEARCHERS:
-        near = errors.suggest(name, SEARCHERS) if isinstance(name, str) else ""
-        raise errors.ConfigError(
-            f"searcher.name: got {errors.show(name)}, expected one of {known}.{near}"
-        )
-    return SEARCHERS[name]
+        return f"missing, expected one of {known}."
+    near = errors.suggest(name, SEARCHERS) if isinstance(name, str) else ""
+    return f"got {errors.show(name)}, expected one of {known}.{near}"

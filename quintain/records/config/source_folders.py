@@ -22,11 +22,7 @@ def is_pruned(folder: str | os.PathLike[str]) -> bool:
 
 
 def walk(directory: str | os.PathLike[str]) -> Iterator[pathlib.Path]:
-    """Returns the files of users' code, sorted in each directory; links to others not followed.
-
-    Args:
-        directory: The directory; it is looked through whatever it is itself.
-    """
+    """Returns the files of users' code, sorted in each directory; links to others not followed."""
     for folder, folders, files in os.walk(directory):
         folders[:] = sorted(name for name in folders if not is_pruned(os.path.join(folder, name)))
         yield from (pathlib.Path(folder, name) for name in sorted(files))

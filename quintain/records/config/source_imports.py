@@ -18,21 +18,17 @@ _INSTALLED: Final = frozenset({"dist-packages", "site-packages"})
 """Names of the directories that installers write to, on all systems."""
 
 imported_ahead: Final[set[str]] = set()
-"""Modules that this process has because it is a copy of one that imported libraries of trials."""
+"""Modules that a process imported for the trials that are forked from it."""
 
 _HARMLESS_PREFIXES: Final = ("KERAS_", "TF_")
-"""Begin variables that only those read who were imported before."""
+"""Prefixes of variables that only Keras and TensorFlow read."""
 
 _READS: Final = frozenset({"get", "copy", "items", "keys", "values"})
 
 
 @contextlib.contextmanager
-def importing_ahead(name: str) -> Iterator[None]:
-    """Notes which modules are there afterwards that were not before.
-
-    Args:
-        name: Module that is imported; what every trial imports anyhow is not noted.
-    """
+def imports_noted(name: str) -> Iterator[None]:
+    """Notes which modules are there afterwards that were not before."""
     before = set(sys.modules)
     yield
     if name.partition(".")[0] not in _OWN:
@@ -70,7 +66,6 @@ class _Walk:
         self._is_over = False
 
     def follow(self, path: pathlib.Path) -> None:
-        """Goes through the statements at the top of a file."""
         if path in self._seen:
             return
         self._seen.add(path)
@@ -120,7 +115,6 @@ class _Walk:
 def _find_file(
     folder: pathlib.Path, parts: list[str], suffixes: list[str] | tuple[str, ...] = (".py",)
 ) -> pathlib.Path | None:
-    """Returns the file of a module, given by its path below a folder."""
     stem = str(folder.joinpath(*parts))
     places = (f"{start}{suffix}" for start in (f"{stem}/__init__", stem) for suffix in suffixes)
     return next((path for place in places if (path := pathlib.Path(place)).is_file()), None)
@@ -145,26 +139,19 @@ def _find_installed(name: str) -> pathlib.Path | None:
 
 def _changes_imports(statement: ast.stmt) -> bool:
     """Returns whether a statement may change what the imports after it find, or what these read."""
-    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.Import | ast.ImportFrom):
-        return (
-            isinstance(statement, ast.ImportFrom)
-            and statement.module == "os"
-            and any(alias.name in ("environ", "putenv") for alias in statement.names)
-        )
+    match statement:
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Import():
+            return False
+        case ast.ImportFrom(module=module, names=names):
+            return module == "os" and any(alias.name in ("environ", "putenv") for alias in names)
     harmless = set(_find_harmless(statement))
-    return any(
-        node not in harmless
-        and (
-            (isinstance(node, ast.Attribute) and node.attr in ("environ", "putenv", "unsetenv"))
-            or (
-                isinstance(node, ast.Attribute)
-                and node.attr in ("path", "modules", "meta_path", "path_hooks")
-                and isinstance(node.value, ast.Name)
-                and node.value.id == "sys"
-            )
-        )
-        for node in ast.walk(statement)
-    )
+    for node in ast.walk(statement):
+        match node:
+            case ast.Attribute(attr="environ" | "putenv" | "unsetenv") if node not in harmless:
+                return True
+            case ast.Attribute(ast.Name("sys"), "path" | "modules" | "meta_path" | "path_hooks"):
+                return True
+    return False
 
 
 def _find_harmless(statement: ast.stmt) -> Iterator[ast.AST]:

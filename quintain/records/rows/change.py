@@ -40,11 +40,7 @@ class Change:
     """Number of the change, growing with time and never given again."""
 
     kind: ChangeKind
-    """What was written."""
-
     experiment_id: int
-    """The experiment."""
-
     trial_id: int | None = None
     """The trial; None for changes of an experiment."""
 

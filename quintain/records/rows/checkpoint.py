@@ -26,14 +26,8 @@ class Checkpoint:
     """Name of its directory in the checkpoint storage."""
 
     trial_id: int
-    """The trial."""
-
     experiment_id: int
-    """The experiment."""
-
     total_batches: int
-    """Batches that the trial had trained on."""
-
     state: CheckpointState = CheckpointState.COMPLETED
     """Whether it can be used."""
 
@@ -66,8 +60,6 @@ class Orphan:
     """A directory among the checkpoints that the store does not know."""
 
     path: str
-    """The directory."""
-
     num_bytes: int
     """Size of all files in it."""
 
@@ -78,14 +70,8 @@ class Orphan:
     """The home that it names; empty if it names none, None if it has no manifest."""
 
     experiment_id: int | None = None
-    """The experiment that it names."""
-
     trial_id: int | None = None
-    """The trial that it names."""
-
     total_batches: int | None = None
-    """Batches that the trial had trained on."""
-
     launch_id: str = ""
     """The process that wrote it."""
 

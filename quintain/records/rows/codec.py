@@ -46,10 +46,6 @@ def to_plain(value: object) -> Any:
 def from_plain(kind: type[T], value: object) -> T:
     """Returns the record of a type that `to_plain` made plain.
 
-    Args:
-        kind: A dataclass, or a type of its fields.
-        value: Plain data.
-
     Raises:
         TypeError: If a field is missing or unknown.
 

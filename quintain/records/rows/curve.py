@@ -34,23 +34,15 @@ class Curve:
     """One metric of one trial."""
 
     experiment_id: int
-    """The experiment."""
-
     trial_id: int
-    """The trial."""
-
     group: metric.MetricGroup
     """What it was measured on."""
 
     name: str
-    """Name of the metric."""
-
     num_points: int = 0
     """How often it was measured; `points` has fewer if this is more than `MAX_POINTS`."""
 
     last: float = math.nan
-    """Newest value."""
-
     min: float = math.nan
     """Smallest value; not a number if there is none."""
 

@@ -35,8 +35,6 @@ class Deletion:
     """Number of the note; 0 before it is stored."""
 
     kind: DeletionKind
-    """What it holds."""
-
     root: str
     """The directory in which it lies; relative to the home unless it is elsewhere."""
 

@@ -4,7 +4,7 @@ import enum
 from typing import Final
 
 DISK_FAILS: Final = "A disk can't be used: "
-"""What the last line of a process begins with that ends by `NO_ROOM`; the place follows."""
+"""Prefix of the last line of a process that ends by `NO_ROOM`; the place follows."""
 
 
 class ExitCode(enum.IntEnum):

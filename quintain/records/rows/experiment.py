@@ -14,11 +14,7 @@ class Experiment:
     """One search over hyperparameters."""
 
     id: int
-    """Number of the experiment."""
-
     state: states.ExperimentState
-    """What it is doing."""
-
     config: dict[str, Any]
     """The complete config, as plain data."""
 
@@ -60,8 +56,6 @@ class Changes(TypedDict, total=False):
     """The user's words for it."""
 
     labels: Sequence[str]
-    """All of its labels."""
-
     weight: float
     """Its share of the slots."""
 

@@ -27,8 +27,6 @@ class Member:
     """One process of a launch."""
 
     node: str
-    """Machine that it runs on."""
-
     slots: tuple[int, ...] = ()
     """Numbers of the slots that it uses."""
 
@@ -41,20 +39,12 @@ class Launch:
     """One launch of a trial: a process, or several that work on it together."""
 
     launch_id: str
-    """Name of the start."""
-
     trial_id: int
-    """The trial."""
-
     experiment_id: int
-    """The experiment."""
-
     slots: tuple[int, ...]
     """Numbers of the slots that it holds, of all its processes."""
 
     state: LaunchState
-    """What it is doing."""
-
     identity: trial.ProcessIdentity | None
     """The first process, or None before it was started."""
 
@@ -88,17 +78,9 @@ class Span:
     """Time in which one launch held its slots; it is kept when the process has ended."""
 
     launch_id: str
-    """Name of the start."""
-
     trial_id: int
-    """The trial."""
-
     experiment_id: int
-    """The experiment."""
-
     slots: tuple[int, ...]
-    """Numbers of the slots."""
-
     start_time: float
     """Seconds since the epoch."""
 

@@ -63,14 +63,10 @@ class LogRow:
     """One line."""
 
     trial_id: int
-    """The trial."""
-
     time: float
     """Seconds since the epoch, when the line was written."""
 
     source: LogSource
-    """Where it comes from."""
-
     text: str
     """The line without its end."""
 

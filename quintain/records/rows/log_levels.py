@@ -6,7 +6,7 @@ from typing import Final
 
 
 class LogLevel(enum.StrEnum):
-    """Lines of at least this level are meant."""
+    """Severity of a line, the most serious first."""
 
     ERROR = "error"
     """Errors, exceptions, and what Python shows of them."""

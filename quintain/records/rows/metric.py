@@ -24,14 +24,8 @@ class MetricRow:
     """All metrics of one workload."""
 
     trial_id: int
-    """The trial."""
-
     group: MetricGroup
-    """What they are about."""
-
     total_batches: int
-    """Batches that the trial had trained on."""
-
     metrics: dict[str, Any]
     """Values by name. Numbers that are not finite are the texts `NaN`, `Infinity`, `-Infinity`."""
 
@@ -50,4 +44,3 @@ class BatchRow:
     """Number of the batch in its trial, from 1."""
 
     metrics: dict[str, Any]
-    """Values by name."""

@@ -38,16 +38,13 @@ class Node:
 
     slots: tuple[slot.Slot, ...] = ()
     """Its shares. Their numbers count from 0 on each machine; the master gives each a number of its
-    own (`scheduler.nodes`)."""
+    own (`master.placing.nodes`)."""
 
     labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """What experiments choose machines by (`resources.node_labels`)."""
 
     state: NodeState = NodeState.ACTIVE
-    """Whether it takes trials."""
-
     reason: str = ""
-    """Why it is not active."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -55,8 +52,6 @@ class KnownNode:
     """Record of a machine that has called once, whether it is there or not."""
 
     name: str
-    """Its name."""
-
     slots: tuple[slot.Slot, ...] = ()
     """Its shares, by the numbers that the master gave them; they stay when it leaves."""
 
@@ -75,17 +70,11 @@ class NodeStatus:
     """Its name; that of the master's own is `master`."""
 
     state: NodeState
-    """Whether it takes trials."""
-
     reason: str = ""
-    """Why it is not active."""
-
     labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """What experiments choose machines by."""
 
     slots: tuple[int, ...] = ()
-    """Numbers of its slots."""
-
     num_held: int = 0
     """How many of them are held by trials."""
 

@@ -8,8 +8,6 @@ class SentMetrics:
     """Position up to which the metrics of one trial were sent to one logger."""
 
     trial_id: int
-    """The trial."""
-
     logger: str
     """The logger: its number in the config, and its type."""
 

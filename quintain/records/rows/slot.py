@@ -19,11 +19,7 @@ class Slot:
     """One share of a machine."""
 
     id: int
-    """Number of the slot."""
-
     kind: SlotKind = SlotKind.CPU
-    """What it is a share of."""
-
     device: str = ""
     """Number or UUID of the GPU as CUDA names it; empty for shares of the CPU."""
 

@@ -29,8 +29,6 @@ class TrainingRun:
     """Short name for people: the path below the folder that it was found in."""
 
     path: str
-    """The directory."""
-
     experiment: str
     """Name of the registered experiment; empty if unknown."""
 
@@ -38,11 +36,7 @@ class TrainingRun:
     """First part of that name: the kind of task."""
 
     state: RunProgress
-    """What it does."""
-
     step: int
-    """Last step on record."""
-
     train_steps: int | None
     """Step at which it ends; None if unknown."""
 
@@ -64,8 +58,6 @@ class RunCheckpoint:
     """Path below the run's directory, without the ends of its files' names."""
 
     step: int
-    """Number in its name."""
-
     num_bytes: int
     """Size of all of its files."""
 
@@ -81,11 +73,7 @@ class RunDetails:
     """What a list shows."""
 
     params: dict[str, Any]
-    """Its settings."""
-
     imports: tuple[str, ...]
-    """Modules that register the experiment."""
-
     gin: str
     """Its gin bindings; empty for none."""
 
@@ -93,8 +81,6 @@ class RunDetails:
     """Files with the settings that it had before they were changed."""
 
     checkpoints: tuple[RunCheckpoint, ...]
-    """Its checkpoints, by step."""
-
     environment: dict[str, Any]
     """What `environment.json` says of how it was started; empty if there is none."""
 
@@ -110,8 +96,6 @@ class Columns:
     """Records of steps, a list for each metric."""
 
     steps: list[int]
-    """The steps, rising."""
-
     times: list[float | None]
     """When each was recorded, in seconds since the epoch; None if that is not known."""
 
@@ -133,13 +117,8 @@ class RunCurves:
     """Whether there are more steps on record than are given."""
 
     training: Columns
-    """Training loops."""
-
     evaluations: Columns
-    """Evaluations."""
-
     state: RunProgress
-    """What the run does."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -150,8 +129,6 @@ class SampleFile:
     """What to ask for."""
 
     step: int
-    """Step that was evaluated."""
-
     scores: dict[str, Any]
     """Its scores with their signatures; empty if they can't be read."""
 

@@ -111,8 +111,6 @@ class ProcessIdentity:
     """Tells one process from all others, also after its number was given to another one."""
 
     pid: int
-    """Number of the process."""
-
     start_time: float
     """When it was started, in seconds since the epoch: for display, as clocks are corrected."""
 
@@ -132,23 +130,13 @@ class TrialRecord:
     """Record of a trial in the store."""
 
     id: int
-    """Number of the trial."""
-
     experiment_id: int
-    """The experiment."""
-
     request_id: str
     """Name that the search method gave it."""
 
     state: states.TrialState
-    """What it is doing."""
-
     hparams: dict[str, Any]
-    """Values of its hyperparameters."""
-
     seed: int
-    """Seed of its random numbers."""
-
     parent_trial_id: int | None = None
     """Trial from whose checkpoint it started."""
 
@@ -156,17 +144,9 @@ class TrialRecord:
     """How often it was started again after a failure."""
 
     total_batches: int = 0
-    """Batches it has trained on."""
-
     latest_checkpoint: str | None = None
-    """UUID of its newest checkpoint."""
-
     best_metric: float | None = None
-    """Best value of the searched metric."""
-
     latest_metric: float | None = None
-    """Newest value of the searched metric."""
-
     progress: float = 0.0
     """Part of the work that was asked of it so far which is done, from 0 to 1."""
 

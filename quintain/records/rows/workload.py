@@ -26,14 +26,8 @@ class Workload:
     """One piece of work."""
 
     kind: WorkloadKind
-    """What to do."""
-
     experiment_id: int
-    """The experiment."""
-
     trial_id: int
-    """The trial."""
-
     number: int
     """Counts the workloads of the trial from 1; a repeated one has the number of the first."""
 
@@ -80,8 +74,6 @@ class WorkloadResult:
     """Training: the metrics of each batch."""
 
     num_inputs: int = 0
-    """Examples seen."""
-
     checkpoint: "StoredCheckpoint | None" = None
     """Where the checkpoint is."""
 

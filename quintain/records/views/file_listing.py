@@ -17,8 +17,6 @@ class Places:
     """Paths of the master's directories, for processes that may see them, too."""
 
     home: str
-    """The home directory."""
-
     mark: str
     """What the file `mark_name` in the home, and in the directories of checkpoints that the trial
     needs, says if it is the master's. Each master has its own, so that a copy of a directory on
@@ -30,8 +28,6 @@ class FileFacts:
     """One file."""
 
     num_bytes: int
-    """Its size."""
-
     sha256: str = ""
     """Hash of its content; empty where it is not known."""
 

@@ -20,8 +20,6 @@ class Following:
     """Trials that are new or have changed, by number."""
 
     experiment: experiment.Experiment
-    """The experiment."""
-
     status: master_status.ExperimentStatus | None
     """What the master says of it; None if it has ended, or no master runs."""
 

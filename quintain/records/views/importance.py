@@ -25,8 +25,6 @@ class Importances:
     """Importance of each hyperparameter."""
 
     evaluator: Evaluator
-    """How it was measured."""
-
     num_trials: int
     """Trials that have a metric, and were looked at."""
 

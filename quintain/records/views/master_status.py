@@ -10,8 +10,6 @@ class SlotStatus:
     """One slot and who holds it."""
 
     id: int
-    """Number of the slot."""
-
     kind: str
     """`cpu` or `gpu`."""
 
@@ -25,27 +23,34 @@ class SlotStatus:
     """Trial that holds it, or None if it is free."""
 
     experiment_id: int | None = None
-    """Experiment of that trial."""
-
     node: str = ""
     """Machine of the slot; empty for that of the master."""
 
 
 @dataclasses.dataclass(frozen=True)
-class ExperimentStatus:
+class _ExperimentProgress:
     """Progress of an experiment that has not ended."""
 
     experiment_id: int
-    """The experiment."""
-
     state: states.ExperimentState
-    """What it is doing."""
-
     progress: float = 0.0
     """Part of the search that is done, from 0 to 1."""
 
     eta_secs: float | None = None
     """Seconds until the search is over, as far as can be told; None where it can't."""
+
+    _: dataclasses.KW_ONLY
+
+    lack: str = ""
+    """What waiting trials need that no machine has. Empty if one does."""
+
+    waits_for: str = ""
+    """What a running trial waits for, such as its storage, and how many do. Empty if none does."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ExperimentStatus(_ExperimentProgress):
+    """Progress of an experiment that has not ended, with its trials."""
 
     running_trials: tuple[int, ...] = ()
     """Trials that hold slots."""
@@ -53,22 +58,23 @@ class ExperimentStatus:
     waiting_trials: tuple[int, ...] = ()
     """Trials that have work to do and wait for slots."""
 
-    lack: str = ""
-    """What they need that no machine has. Empty if one does."""
-
-    waits_for: str = ""
-    """What a running trial waits for, such as its storage, and how many do. Empty if none does."""
-
 
 @dataclasses.dataclass(frozen=True)
-class MasterStatus:
-    """Status of all slots and experiments."""
+class ExperimentSummary(_ExperimentProgress):
+    """Progress of an experiment that has not ended, in numbers."""
 
-    slots: tuple[SlotStatus, ...] = ()
-    """All slots, by number."""
+    num_running: int = 0
+    """Trials that hold slots."""
 
-    experiments: tuple[ExperimentStatus, ...] = ()
-    """All experiments that have not ended, by number."""
+    num_waiting: int = 0
+    """Trials that have work to do and wait for slots."""
+
+    num_slots: int = 0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _MasterProblems:
+    """Reasons for which a master works less than it could."""
 
     problem: str = ""
     """Why no work is handed out now: the store can't be written, say. Empty if there is none."""
@@ -78,39 +84,18 @@ class MasterStatus:
 
 
 @dataclasses.dataclass(frozen=True)
-class ExperimentSummary:
-    """Progress of an experiment that has not ended, without the names of its trials."""
+class MasterStatus(_MasterProblems):
+    """Status of all slots and experiments."""
 
-    experiment_id: int
-    """The experiment."""
+    slots: tuple[SlotStatus, ...] = ()
+    """All slots, by number."""
 
-    state: states.ExperimentState
-    """What it is doing."""
-
-    progress: float = 0.0
-    """Part of the search that is done, from 0 to 1."""
-
-    eta_secs: float | None = None
-    """Seconds until the search is over, as far as can be told; None where it can't."""
-
-    num_running: int = 0
-    """Trials that hold slots."""
-
-    num_waiting: int = 0
-    """Trials that have work to do and wait for slots."""
-
-    lack: str = ""
-    """What they need that no machine has. Empty if one does."""
-
-    waits_for: str = ""
-    """What a running trial waits for, such as its storage, and how many do. Empty if none does."""
-
-    num_slots: int = 0
-    """Slots that its trials hold."""
+    experiments: tuple[ExperimentStatus, ...] = ()
+    """All experiments that have not ended, by number."""
 
 
 @dataclasses.dataclass(frozen=True)
-class MasterSummary:
+class MasterSummary(_MasterProblems):
     """The status in numbers: as short with thousands of slots and trials as with ten."""
 
     num_slots: int = 0
@@ -131,29 +116,15 @@ class MasterSummary:
     experiments: tuple[ExperimentSummary, ...] = ()
     """All experiments that have not ended, by number."""
 
-    problem: str = ""
-    """Why no work is handed out now. Empty if there is no reason."""
-
-    slow_start: str = ""
-    """Why trials start more slowly than they could. Empty if they don't."""
-
 
 @dataclasses.dataclass(frozen=True)
 class MasterInfo:
     """Identity and version of a master."""
 
     version: str
-    """Version of the package it runs."""
-
     home: str
-    """Its home directory."""
-
     url: str
-    """Its address."""
-
     pid: int
-    """Number of its process."""
-
     start_time: float
     """When the process was started, in seconds since the epoch."""
 
@@ -175,4 +146,3 @@ class PageLink:
     """A link that opens the page of a master once."""
 
     url: str
-    """The link."""

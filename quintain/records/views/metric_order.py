@@ -16,11 +16,6 @@ def rank(
 
     Metrics that are not numbers are worse than all others.
 
-    Args:
-        items: What to rank.
-        get_metric: Returns the metric of an item, or None.
-        smaller_is_better: Whether smaller metrics are better.
-
     Example:
         >>> rank([0.1, None, float("nan"), 0.3], lambda value: value, smaller_is_better=False)
         [0.3, 0.1, nan]
@@ -39,12 +34,7 @@ def rank(
 def find_best(
     trials: Sequence[trial.TrialRecord], searcher: Mapping[str, Any]
 ) -> trial.TrialRecord | None:
-    """Returns the best trial, or None if none was validated.
-
-    Args:
-        trials: Trials of one experiment.
-        searcher: The section of this name of the experiment's config.
-    """
+    """Returns the best trial, or None if none was validated."""
     ranked = rank(
         trials,
         lambda one: one.best_metric,

@@ -19,7 +19,6 @@ What is compared:
     - A missing value makes every comparison false; a number and a text are different.
 """
 
-import abc
 import dataclasses
 import json
 import math
@@ -75,20 +74,16 @@ _NUMBERS: Final = {
 }
 
 
-class Filter(abc.ABC):
+@dataclasses.dataclass(frozen=True)
+class Filter:
     """Parsed filter expression."""
 
-    @abc.abstractmethod
-    def test(self, columns: Columns, num_rows: int) -> list[bool]:
-        """Returns for each trial whether it is chosen."""
+    test: Callable[[Columns, int], list[bool]]
+    """Returns for each of so many trials whether it is chosen."""
 
 
 def parse(text: str, known: Collection[str]) -> Filter:
-    """Returns what an expression asks; an empty one chooses all trials.
-
-    Args:
-        text: The expression.
-        known: Names of the columns that there are; see `trial_names`.
+    """Returns the filter of an expression; an empty one chooses all trials.
 
     Raises:
         ConfigError: With the position of the mistake, and the nearest name where one is unknown.
@@ -109,24 +104,16 @@ metric or column. Did you mean 'lr'?
         )
     parser = _Parser(list(_tokenize(text)), known)
     if parser.ahead.kind == "end":
-        return _All()
+        return Filter(lambda columns, num_rows: [True] * num_rows)
     return parser.read_whole()
 
 
-class _AnyName(Collection[str]):
+class _AnyName(frozenset[str]):
     """Names that are not known yet: all of them are there."""
 
     @override
     def __contains__(self, name: object) -> bool:
         return True
-
-    @override
-    def __iter__(self) -> Iterator[str]:
-        return iter(())
-
-    @override
-    def __len__(self) -> int:
-        return 0
 
 
 def check(text: str) -> None:
@@ -190,11 +177,9 @@ class _Parser:
 
     @property
     def ahead(self) -> _Token:
-        """The token that comes next."""
         return self._tokens[self._next]
 
     def read_whole(self) -> Filter:
-        """Reads all that there is."""
         found = self._read_either()
         if self.ahead.kind != "end":
             self._refuse("'and', 'or' or the end")
@@ -204,20 +189,20 @@ class _Parser:
         parts = [self._read_both()]
         while self._take("||"):
             parts.append(self._read_both())
-        return parts[0] if len(parts) == 1 else _Join(any, parts)
+        return _join(any, parts)
 
     def _read_both(self) -> Filter:
         parts = [self._read_single()]
         while self._take("&&"):
             parts.append(self._read_single())
-        return parts[0] if len(parts) == 1 else _Join(all, parts)
+        return _join(all, parts)
 
     def _read_single(self) -> Filter:
         self._depth += 1
         if self._depth > MAX_DEPTH:
             _fail(self.ahead.position, f"is nested deeper than {MAX_DEPTH} levels.")
         if self._take("!"):
-            found: Filter = _Not(self._read_single())
+            found = _negate(self._read_single())
         elif self._take("("):
             found = self._read_either()
             self._expect(")")
@@ -237,7 +222,7 @@ class _Parser:
         sign = self.ahead
         if sign.kind == "sign" and sign.text in _COMPARISONS:
             self._next += 1
-            return _Comparison(key, _build_test(sign.text, self._read_value()))
+            return _compare(key, _build_test(sign.text, self._read_value()))
         is_negated = self._take("!")
         if not self._take("in"):
             self._refuse("one of <, <=, >, >=, ==, !=, ~, in")
@@ -246,7 +231,7 @@ class _Parser:
         while self._take(","):
             tests.append(_build_test("==", self._read_value()))
         self._expect(")")
-        return _Comparison(
+        return _compare(
             key, lambda value: value is not None and any(t(value) for t in tests) != is_negated
         )
 
@@ -273,40 +258,23 @@ class _Parser:
         _fail(token.position, f"got {got}, expected {expected}.")
 
 
-class _All(Filter):
-    @override
-    def test(self, columns: Columns, num_rows: int) -> list[bool]:
-        return [True] * num_rows
+def _join(join: Callable[[Sequence[bool]], bool], parts: Sequence[Filter]) -> Filter:
+    if len(parts) == 1:
+        return parts[0]
+
+    def test(columns: Columns, num_rows: int) -> list[bool]:
+        results = [part.test(columns, num_rows) for part in parts]
+        return list(map(join, zip(*results, strict=True)))
+
+    return Filter(test)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Join(Filter):
-    join: Callable[[Sequence[bool]], bool]
-    parts: Sequence[Filter]
-
-    @override
-    def test(self, columns: Columns, num_rows: int) -> list[bool]:
-        results = [part.test(columns, num_rows) for part in self.parts]
-        return list(map(self.join, zip(*results, strict=True)))
+def _negate(part: Filter) -> Filter:
+    return Filter(lambda *given: [not is_chosen for is_chosen in part.test(*given)])
 
 
-@dataclasses.dataclass(frozen=True)
-class _Not(Filter):
-    part: Filter
-
-    @override
-    def test(self, columns: Columns, num_rows: int) -> list[bool]:
-        return [not chosen for chosen in self.part.test(columns, num_rows)]
-
-
-@dataclasses.dataclass(frozen=True)
-class _Comparison(Filter):
-    key: str
-    compare: Callable[[Any], bool]
-
-    @override
-    def test(self, columns: Columns, num_rows: int) -> list[bool]:
-        return list(map(self.compare, columns[self.key]))
+def _compare(key: str, compare: Callable[[Any], bool]) -> Filter:
+    return Filter(lambda columns, _: list(map(compare, columns[key])))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -329,7 +297,7 @@ def _to_literal(text: str) -> _Literal:
 
 
 def _build_test(sign: str, literal: _Literal) -> Callable[[Any], bool]:
-    """Returns what says of a value whether a comparison with `literal` holds."""
+    """Returns the predicate of a comparison with `literal`."""
     if sign == "~":
         return lambda value: (
             value is not None and not _is_number(value) and literal.text in _to_text(value)
@@ -361,7 +329,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _to_text(value: Any) -> str:
-    """Returns what is compared of a value that is no number."""
+    """Returns the text by which a value that is no number is compared."""
     if isinstance(value, str):
         return value.lower()
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).lower()

@@ -35,10 +35,6 @@ _FORMS: Final = (
 def find(name: str, known: Collection[str]) -> str | None:
     """Returns the full name that a name stands for, or None if there is none.
 
-    Args:
-        name: As a user writes it.
-        known: The full names that there are.
-
     Example:
         >>> find("accuracy", ["hparams.lr", "validation/accuracy.best"])
         'validation/accuracy.best'
@@ -58,7 +54,7 @@ def shorten(full: str) -> str:
 
 
 def describe_unknown(name: str, known: Collection[str]) -> str:
-    """Returns what is wrong with a name that `find` does not find."""
+    """Returns the message about a name that `find` does not find."""
     names = sorted({shorten(full) for full in known})
     near = errors.suggest(name, names).strip()
     hint = "" if near else f" There are: {errors.enumerate_some(names)}."

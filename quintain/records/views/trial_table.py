@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from quintain import errors
+from quintain.config import provenance
 from quintain.files import csv_files
 from quintain.records.rows import codec
 from quintain.records.views import trial_filter, trial_names
@@ -75,10 +76,7 @@ class MetricColumns:
     """Newest values; None where a trial has none."""
 
     min: Sequence[Any]
-    """Smallest values."""
-
     max: Sequence[Any]
-    """Largest values."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -197,20 +195,13 @@ def to_hparam_columns(texts: Sequence[str]) -> dict[str, list[Any]]:
     for start in range(0, len(texts), _NUM_TEXTS):
         rows = pydantic_core.from_json(f"[{','.join(texts[start : start + _NUM_TEXTS])}]")
         if any(type(value) is dict for row in rows for value in row.values()):
-            rows = [dict(_flatten(row, "")) for row in rows]
+            leaves = [provenance.flatten(row) for row in rows]
+            rows = [{name: part for name, part in row.items() if part != {}} for row in leaves]
         for name in dict.fromkeys(itertools.chain.from_iterable(rows)):
             columns.setdefault(name, [None] * start)
         for name, column in columns.items():
             column += [row.get(name) for row in rows]
     return columns
-
-
-def _flatten(group: Mapping[str, Any], prefix: str) -> Iterable[tuple[str, Any]]:
-    for name, value in group.items():
-        if isinstance(value, dict):
-            yield from _flatten(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
 
 
 def _sort(rows: Sequence[int], values: Sequence[Any], *, is_reversed: bool) -> list[int]:

@@ -167,7 +167,6 @@ class Training:
             closing.result()
 
     def _build_inputs(self, estimator: Any, input_fn: Callable[..., Any]) -> tuple[Any, Any]:
-        """Returns features and labels of a batch."""
         data = estimator._call_input_fn(input_fn, tf.estimator.ModeKeys.TRAIN)
         if isinstance(data, tf.compat.v2.data.Dataset):
             repeated = data.repeat()
@@ -196,19 +195,15 @@ class _WatchedHook(_Hook):
         self.is_stop_requested = False
 
     def begin(self) -> None:
-        """Passes it on."""
         self._hook.begin()
 
     def after_create_session(self, session: Any, coord: Any) -> None:
-        """Passes it on."""
         self._hook.after_create_session(session, coord)
 
     def before_run(self, run_context: Any) -> Any:
-        """Passes it on, and takes a request to stop."""
         return self._hook.before_run(_RunContext(run_context, self))
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Passes it on, and takes a request to stop."""
         self._hook.after_run(_RunContext(run_context, self), run_values)
 
     def end(self, session: Any) -> None:
@@ -234,7 +229,6 @@ class _RunContext:
 
     @property
     def stop_requested(self) -> bool:
-        """True if the hook asked for the end."""
         return self._hook.is_stop_requested
 
     def request_stop(self) -> None:
@@ -251,7 +245,6 @@ class _CaptureSession(_Hook):
         self.has_ended = threading.Event()
 
     def after_create_session(self, session: Any, coord: Any) -> None:
-        """Keeps the session."""
         del coord
         self.session = session
 
@@ -272,7 +265,6 @@ def _require_wrapped(context: trial_context.TrialContext) -> None:
 
 
 def _merge_scalars() -> tf.Tensor:
-    """Returns all scalar summaries of the graph as one tensor."""
     scalars = [
         summary
         for summary in v1.get_collection(v1.GraphKeys.SUMMARIES)

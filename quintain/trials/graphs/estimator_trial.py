@@ -281,11 +281,9 @@ class _CountInputs(_Hook):
         self.num_inputs = 0
 
     def before_run(self, run_context: Any) -> Any:
-        """Asks for the size of the batch."""
         del run_context
         return v1.train.SessionRunArgs(self._estimator.quintain_batch_size)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Adds it."""
         del run_context
         self.num_inputs += int(run_values.results)

@@ -20,13 +20,6 @@ class SummingOptimizer(_Optimizer):
     """
 
     def __init__(self, optimizer: Any, num_batches: int, *, is_mean: bool) -> None:
-        """Stores the optimizer.
-
-        Args:
-            optimizer: A `tf.compat.v1.train.Optimizer`.
-            num_batches: Batches of an update.
-            is_mean: Whether the sum is divided by their number.
-        """
         super().__init__(use_locking=False, name=f"Summing{type(optimizer).__name__}")
         self._optimizer = optimizer
         self._num_batches = num_batches

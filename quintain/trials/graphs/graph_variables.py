@@ -18,7 +18,6 @@ class LocalVariables:
     """Saves and restores local variables of the current graph, such as the sums of `tf.metrics`."""
 
     def __init__(self) -> None:
-        """Adds what is needed to the graph, if it has local variables."""
         self._variables = v1.local_variables()
         self._saver = v1.train.Saver(self._variables) if self._variables else None
         self._initializer = v1.variables_initializer(self._variables)

@@ -187,7 +187,6 @@ class TensorFlowTrialController(base_trial.TrialController):
         return base_trial.ValidationResult(means, num_inputs)
 
     def _validate_batches(self) -> tuple[list[list[Any]], int]:
-        """Returns the metrics of each batch, and the number of examples."""
         sums: list[list[Any]] = []
         num_inputs = 0
         while True:

@@ -17,10 +17,6 @@ def measure_before_updates(measured: Iterable[tf.Tensor], train_op: tf.Operation
     """Lets all updates of variables that a training step makes wait for what is measured.
 
     Updates on which a measured value depends itself are left as they are.
-
-    Args:
-        measured: Tensors of the graph.
-        train_op: The operation that trains.
     """
     sources = [tensor.op for tensor in measured]
     before = _ancestors(sources)

@@ -13,12 +13,7 @@ _LEFT_OUT: Final = frozenset({"_model", "model", "params", "validation_data"})
 
 
 def save(callbacks: Sequence[keras.callbacks.Callback], path: pathlib.Path) -> list[dict[str, Any]]:
-    """Returns the states as plain data; arrays go into a file.
-
-    Args:
-        callbacks: The callbacks.
-        path: NPZ file for the arrays.
-    """
+    """Returns the states as plain data; arrays go into a file."""
     arrays: dict[str, np.ndarray] = {}
     states = []
     for callback in callbacks:
@@ -43,13 +38,7 @@ def restore(
     states: Sequence[dict[str, Any]],
     path: pathlib.Path,
 ) -> None:
-    """Gives callbacks the states that `save` wrote; one of another kind at its place is left alone.
-
-    Args:
-        callbacks: The callbacks, in the order of `save`.
-        states: What `save` returned.
-        path: NPZ file with the arrays.
-    """
+    """Gives callbacks the states that `save` wrote; one of another kind is left alone."""
     with np.load(path, allow_pickle=False) as arrays:
         for callback, stored in zip(callbacks, states, strict=False):
             if stored["kind"] != type(callback).__name__:

@@ -41,7 +41,7 @@ class TrainingData:
             self.length = cardinality if cardinality > 0 else None
             if cardinality == 0:
                 raise errors.TrialError("build_training_data_loader() gave no data.")
-            self._restart()
+            self.iterator = iterators.create(self.batches.repeat())
         else:
             self.length = len(self.batches)
 
@@ -97,9 +97,6 @@ class TrainingData:
             for _ in range(position):
                 next(self.iterator)
         self.position = position
-
-    def _restart(self) -> None:
-        self.iterator = iterators.create(self.batches.repeat())
 
 
 def as_batches(
@@ -213,7 +210,8 @@ class _Sequence(keras.utils.PyDataset):
 
 def to_tensors(batch: Any) -> Any:
     """Returns a batch of arrays as tensors."""
-    return tf.nest.map_structure(tf.convert_to_tensor, _as_tuple(batch))
+    batch = tuple(batch) if isinstance(batch, list) else batch
+    return tf.nest.map_structure(tf.convert_to_tensor, batch)
 
 
 def iterate(data: Any) -> Iterator[Any]:
@@ -244,7 +242,3 @@ def _require_batches(data: tf.data.Dataset, use: str) -> None:
                 f"build_{use}_data_loader(): the dataset has elements {data.element_spec}, "
                 "expected batches; call .batch(...) on it."
             )
-
-
-def _as_tuple(batch: Any) -> Any:
-    return tuple(batch) if isinstance(batch, list) else batch

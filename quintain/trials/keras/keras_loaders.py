@@ -33,12 +33,6 @@ class Loaders:
     ) -> None:
         """Calls the methods.
 
-        Args:
-            trial: The user's trial.
-            context: What is known of it.
-            call: Calls a method, with the hyperparameters if it takes an argument.
-            is_own: Whether the trial has methods for data of its own.
-
         Raises:
             TrialError: If data are of a kind that is not known, or each process would read all.
         """
@@ -133,7 +127,6 @@ def take_part(batch: Any, rank: int, size: int) -> Any:
 
 
 def _split(batches: Any, rank: int, size: int) -> Any:
-    """Returns a process' part of each batch."""
     if not isinstance(batches, tf.data.Dataset):
         return _Parts(batches, rank, size)
     for part in tf.nest.flatten(batches.element_spec):
@@ -143,15 +136,10 @@ def _split(batches: Any, rank: int, size: int) -> Any:
                 "processes of a trial; let each have its share of the examples by "
                 "`context.wrap_dataset(dataset).batch(context.get_per_slot_batch_size())`."
             )
-    return batches.map(lambda *batch: take_part(_unpack(batch), rank, size))
-
-
-def _unpack(batch: tuple[Any, ...]) -> Any:
-    return batch[0] if len(batch) == 1 else batch
+    return batches.map(lambda *batch: take_part(batch[0] if len(batch) == 1 else batch, rank, size))
 
 
 def _choose_batches(batches: Any, rank: int, size: int) -> Any:
-    """Returns the batches of one pass that a process evaluates."""
     if isinstance(batches, tf.data.Dataset):
         return batches.shard(size, rank)
     return _Chosen(batches, rank, size)

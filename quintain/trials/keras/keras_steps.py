@@ -110,10 +110,6 @@ class Steps:
 
         Metrics and number are those of all processes. As in Keras, the metrics are the model's,
         unless its own `test_step` returns others: then those that it returned last.
-
-        Args:
-            data: Batches.
-            callbacks: What is to be called for each batch.
         """
         self._model.reset_metrics()
         self._test_number.assign(-1)
@@ -213,11 +209,7 @@ class Steps:
         return num_inputs, logs
 
     def _flatten(self, logs: Any) -> dict[str, Any]:
-        """Returns what a step of the model returned, of which Keras' compiled metrics are a dict.
-
-        Raises:
-            TrialError: If it is no dict.
-        """
+        """Returns the metrics of a step as one dict; those of `compile` are a dict in it."""
         if not isinstance(logs, Mapping):
             raise errors.TrialError(
                 f"{type(self._model).__name__}.train_step and test_step return a dict of metrics, "

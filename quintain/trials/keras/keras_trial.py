@@ -149,8 +149,7 @@ def build_controller(
 ) -> "KerasTrialController":
     """Makes the trial and what drives it."""
     keras.utils.set_random_seed(context.get_trial_seed())
-    optimizations = context.get_experiment_config().get("optimizations") or {}
-    if optimizations.get("mixed_precision", "O0") != "O0":
+    if (context.get_optimization("mixed_precision") or "O0") != "O0":
         has_gpu = bool(tf.config.list_physical_devices("GPU"))
         keras.config.set_dtype_policy("mixed_float16" if has_gpu else "mixed_bfloat16")
     return KerasTrialController(base_trial.create_trial(trial_class, context), context)
@@ -196,8 +195,8 @@ class KerasTrialController(base_trial.TrialController):
         callbacks = call(trial.keras_callbacks)
         self._callbacks = keras.callbacks.CallbackList(callbacks, model=self._model)
         self._callbacks.set_params({"verbose": 0, "epochs": None, "steps": None})
-        self._sees_train_batches = _see_train_batches(self._callbacks.callbacks)
-        self._sees_test_batches = _see_test_batches(self._callbacks.callbacks)
+        self._sees_train_batches = _have_hook(self._callbacks.callbacks, _TRAIN_HOOKS)
+        self._sees_test_batches = _have_hook(self._callbacks.callbacks, _TEST_HOOKS)
         self._epoch_length = self._find_epoch_length()
         self._progress = _Progress()
         self._state = keras_state.KerasState(self._model, trial, callbacks)
@@ -354,7 +353,6 @@ class KerasTrialController(base_trial.TrialController):
         self._callbacks.on_train_begin()
 
     def _build(self) -> None:
-        """Creates all variables, those of optimizer and metrics included."""
         if not self._state.is_found:
             self._steps.build(self._train_data.element_spec)
             self._state.find(self._steps)
@@ -398,21 +396,12 @@ class KerasTrialController(base_trial.TrialController):
         return length
 
 
-def _see_train_batches(callbacks: Iterable[keras.callbacks.Callback]) -> bool:
-    """Whether one of them is to be called for each batch of training."""
-    return any(_has_hook(callback, _TRAIN_HOOKS) for callback in callbacks)
-
-
-def _see_test_batches(callbacks: Iterable[keras.callbacks.Callback]) -> bool:
-    """Whether one of them is to be called for each batch of a validation."""
-    return any(_has_hook(callback, _TEST_HOOKS) for callback in callbacks)
-
-
-def _has_hook(callback: keras.callbacks.Callback, names: Iterable[str]) -> bool:
-    """Whether its class overrides one of these methods, or the object has it, as lambdas do."""
+def _have_hook(callbacks: Iterable[keras.callbacks.Callback], names: Iterable[str]) -> bool:
+    """Whether a class overrides one of these methods, or an object has it, as lambdas do."""
     return any(
         getattr(getattr(callback, name), "__func__", None)
         is not getattr(keras.callbacks.Callback, name)
+        for callback in callbacks
         for name in names
     )
 
@@ -429,7 +418,6 @@ class _Progress:
         self.validation: dict[str, Any] = {}
 
     def add(self, logs: list[dict[str, Any]]) -> None:
-        """Counts batches in."""
         self.batch += len(logs)
         for batch in logs:
             for name, value in batch.items():
@@ -441,18 +429,15 @@ class _Progress:
         return {**means, **self.validation}
 
     def start_epoch(self) -> None:
-        """Goes to the beginning of the next epoch."""
         epoch = self.epoch + 1
         self.__init__()  # type: ignore[misc]
         self.epoch = epoch
 
     def to_plain(self) -> dict[str, Any]:
-        """Returns all of it as plain data."""
         return dict(vars(self))
 
     @classmethod
     def from_plain(cls, values: Mapping[str, Any]) -> "_Progress":
-        """Returns what `to_plain` was called on."""
         progress = cls()
         vars(progress).update(values)
         return progress

@@ -19,12 +19,7 @@ from quintain.files import literal_paths
 
 
 def write(prefix: str, values: Mapping[str, list[tf.Variable]]) -> None:
-    """Writes the values of all variables.
-
-    Args:
-        prefix: Path of the files, without their endings.
-        values: Lists of variables, each with a name.
-    """
+    """Writes the values of all variables."""
     named = _name_all(values)
     tf.raw_ops.SaveV2(
         prefix=prefix,
@@ -75,11 +70,7 @@ def read(prefix: str, values: Mapping[str, list[tf.Variable]]) -> None:
 
 @contextlib.contextmanager
 def learning_rates_preserved(variables: Iterable[tf.Variable]) -> Iterator[None]:
-    """Puts back learning rates, which are a trial's own hyperparameters, after this block.
-
-    Args:
-        variables: Variables, those of optimizers among them.
-    """
+    """Puts back learning rates, which are a trial's own hyperparameters, after this block."""
     rates = [one for one in variables if one.name.rpartition("/")[2] == "learning_rate:0"]
     own = [rate.read_value() for rate in rates]
     yield

@@ -16,7 +16,7 @@ from typing import Final
 from quintain import errors
 from quintain.records.rows import workload
 from quintain.storage import checkpoint_storage, upload_process
-from quintain.trials.process import background_calls, trial_checkpoint, workload_source
+from quintain.trials.process import background_calls, trial_checkpoint
 
 Perform = Callable[[workload.Workload], workload.WorkloadResult]
 """Does a workload."""
@@ -29,11 +29,7 @@ class Upload:
     """A checkpoint that is to be uploaded."""
 
     staged: trial_checkpoint.Staged
-    """Its files."""
-
     storage: checkpoint_storage.TrialStorage
-    """Where it is kept."""
-
     following: tuple[workload.Workload, ...]
     """What may be done meanwhile."""
 
@@ -44,12 +40,14 @@ class BackgroundUploads:
     Another process does what might use up the random numbers of this one.
 
     Args:
-        source: Gets the results of checkpoints, and says what is next.
+        hand_in: Reports a result, and returns what is asked next.
         perform: Does one workload.
     """
 
-    def __init__(self, source: workload_source.WorkloadSource, perform: Perform) -> None:
-        self._source = source
+    def __init__(
+        self, hand_in: Callable[[workload.WorkloadResult], workload.Workload], perform: Perform
+    ) -> None:
+        self._hand_in = hand_in
         self._perform = perform
         self._process: Final = upload_process.UploadProcess()
         self._held: collections.deque[tuple[workload.Workload, _Outcome]] = collections.deque()
@@ -80,10 +78,6 @@ class BackgroundUploads:
     def upload(self, result: workload.WorkloadResult, upload: Upload) -> workload.Workload:
         """Uploads a checkpoint, reports it and works ahead until that is done.
 
-        Args:
-            result: What is reported when the checkpoint is there.
-            upload: The checkpoint.
-
         Returns:
             What is asked next.
 
@@ -103,8 +97,7 @@ class BackgroundUploads:
             else:
                 self._process.commit(request, staged.directory, staged.stored.uuid)
             end = result.end_time + time.monotonic() - begun_secs
-            self._source.report(dataclasses.replace(result, end_time=end))
-            return self._source.next_workload()
+            return self._hand_in(dataclasses.replace(result, end_time=end))
 
         uploading = background_calls.start(finish)
         self._work_ahead(() if result.exited_reason else upload.following, uploading)

@@ -23,6 +23,12 @@ from quintain.trials.process import workload_loop, workload_source
 class LocalSource(workload_source.WorkloadSource):
     """Gives a fixed list of workloads and keeps what came out of them.
 
+    Args:
+        spec: The trial.
+        tasks: Kinds of workloads with numbers of batches, such as `("TRAIN", 4)`; the end follows
+            by itself.
+        tell: Is given a line about each result; None for nothing.
+
     Attributes:
         results: What was reported, in order.
         exits: What `report_exit` was given.
@@ -34,14 +40,6 @@ class LocalSource(workload_source.WorkloadSource):
         tasks: Iterable[tuple[str, int]],
         tell: Callable[[str], None] | None = None,
     ) -> None:
-        """Stores the trial and its work.
-
-        Args:
-            spec: The trial.
-            tasks: Kinds of workloads with numbers of batches, such as `("TRAIN", 4)`; the end
-                follows by itself.
-            tell: Is given a line about each result; None for nothing.
-        """
         self.results: list[workload.WorkloadResult] = []
         self.exits: list[tuple[workload.ExitedReason, str]] = []
         self._spec = spec
@@ -154,13 +152,9 @@ def run_locally(
             _try(spec, tell)
         else:
             length = max(lengths) * config.searcher.batches_per_unit
-            _train(spec, length, config.scheduling_unit, tell)
-
-
-def _train(spec: trial.TrialSpec, length: int, unit: int, tell: Callable[[str], None]) -> None:
-    pieces = [min(unit, length - start) for start in range(0, length, unit)]
-    source = LocalSource(spec, [*(("TRAIN", piece) for piece in pieces), ("VALIDATE", 0)], tell)
-    _run(source)
+            unit = config.scheduling_unit
+            pieces = [("TRAIN", min(unit, length - start)) for start in range(0, length, unit)]
+            _run(LocalSource(spec, [*pieces, ("VALIDATE", 0)], tell))
 
 
 def _try(spec: trial.TrialSpec, tell: Callable[[str], None]) -> None:
@@ -198,11 +192,7 @@ def _run(source: LocalSource) -> None:
 def _require_equal(
     kind: str, before: Mapping[str, Any], after: Mapping[str, Any], tolerance: float
 ) -> None:
-    """Checks that a restored trial measures what it does without a restart.
-
-    Raises:
-        TrialError: Naming the first metric that differs.
-    """
+    """Checks that a restored trial measures what it does without a restart."""
     for name, value in before.items():
         if isinstance(value, int | float) and not np.allclose(
             value, after.get(name, math.nan), rtol=tolerance, atol=1e-6, equal_nan=True

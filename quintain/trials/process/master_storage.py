@@ -22,10 +22,6 @@ class MasterStorage(checkpoint_storage.TrialStorage):
 
     A transfer that breaks off goes on where it was. The master checks what has arrived before it
     becomes a checkpoint, and this process what it gets.
-
-    Args:
-        calls: Asks the master.
-        scratch_dir: Where checkpoints are written before they are sent.
     """
 
     def __init__(self, calls: file_calls.FileCalls, scratch_dir: pathlib.Path) -> None:

@@ -41,12 +41,7 @@ Fill = Callable[[pathlib.Path], None]
 
 
 class NodeCache:
-    """The cache of one machine, for one user. What one process holds stays until it lets go.
-
-    Args:
-        path: Its directory.
-        limit_bytes: Size that it keeps to.
-    """
+    """The cache of one machine, for one user. What one process holds stays until it lets go."""
 
     def __init__(self, path: pathlib.Path, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
         self._path = path
@@ -135,13 +130,10 @@ class NodeCache:
             ) from error
 
     def _make_room(self, incoming: pathlib.Path, num_bytes: int) -> None:
-        """Deletes what nobody uses, until something new has room.
-
-        Raises:
-            NoRoomError: If that is not enough.
-        """
+        """Deletes what nobody uses, until something new has room."""
         with self._lock("", "room", fcntl.LOCK_EX):
-            _clear(self._path / _TRASH)
+            for path in changing_files.list_directory(self._path / _TRASH):
+                _remove(path)
             missing = max(num_bytes - _measure(incoming), 0)
             sizes = {path: _measure(path) for path in self._list() if path != incoming}
             # What others fetch now is there in part only; their sizes are looked at again by them.
@@ -159,7 +151,6 @@ class NodeCache:
         return total_bytes <= self._limit_bytes and missing_bytes <= free
 
     def _list(self) -> list[pathlib.Path]:
-        """Returns all that is there, or is being fetched."""
         kinds = [self._path / name for name in (*_KINDS, _INCOMING)]
         return [path for kind in kinds for path in changing_files.list_directory(kind)]
 
@@ -224,11 +215,6 @@ def _measure(path: pathlib.Path) -> int:
 def _find_time(path: pathlib.Path) -> float:
     found = changing_files.find(path)
     return 0.0 if found is None else found.st_mtime
-
-
-def _clear(directory: pathlib.Path) -> None:
-    for path in changing_files.list_directory(directory):
-        _remove(path)
 
 
 def _remove(path: pathlib.Path) -> None:

@@ -26,13 +26,7 @@ _ELSEWHERE: Final = "192.0.2.1"
 
 
 def find_own(master: str, port: int, environment: Mapping[str, str]) -> trial.Peer:
-    """Returns the address of this process.
-
-    Args:
-        master: Address of the master.
-        port: The port that it keeps.
-        environment: Variables: those of its machine.
-    """
+    """Returns the address of this process."""
     given = environment.get(HOST_VARIABLE)
     host = given or _find_source(urllib.parse.urlsplit(master).hostname or _LOOPBACK)
     outside = _find_source(_ELSEWHERE) if _is_loopback(host) else host
@@ -66,15 +60,10 @@ def list_addresses(members: Sequence[trial.Peer]) -> list[str]:
 def await_reachable(
     members: Sequence[trial.Peer], rank: int, *, patience_secs: float = PATIENCE_SECS
 ) -> None:
-    """Returns when a process reaches those of its trial on other machines.
+    """Waits until a process reaches those of its trial on other machines.
 
     TensorFlow would wait without a word, until whatever is between them lets it through. Nobody has
     to listen at their ports yet: that a connection is refused is an answer as well.
-
-    Args:
-        members: All processes, by rank.
-        rank: Number of this one.
-        patience_secs: Seconds after which it is given up.
 
     Raises:
         ClusterError: If one of them can't be reached until then.

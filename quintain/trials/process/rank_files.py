@@ -18,12 +18,7 @@ _DIRECTORY: Final = "ranks"
 
 
 def save(controller: base_trial.TrialController, directory: pathlib.Path) -> None:
-    """Lets a trial write its state, and takes in what the other processes have.
-
-    Args:
-        controller: Drives the trial.
-        directory: An empty directory.
-    """
+    """Lets a trial write its state, and takes in what the other processes have."""
     controller.save(str(directory))
     random_state.save(directory / RANDOM_FILE)
     distributed = controller.context.distributed
@@ -59,7 +54,6 @@ def send(controller: base_trial.TrialController, spec: trial.TrialSpec) -> int:
 
 
 def _read(directory: pathlib.Path, patterns: list[str]) -> dict[str, bytes]:
-    """Returns the files of a directory that fit one of several patterns."""
     found = sorted({path for pattern in patterns for path in directory.glob(pattern)})
     return {path.name: path.read_bytes() for path in found}
 

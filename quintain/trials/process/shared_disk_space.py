@@ -25,7 +25,7 @@ def wait(
     open_place: Callable[[], pathlib.Path],
     num_bytes: int,
 ) -> None:
-    """Returns when the disks of all processes have space; all of them call it at the same point.
+    """Waits until the disks of all processes have space; all of them call it at the same point.
 
     Args:
         distributed: The processes.

@@ -44,12 +44,6 @@ def stage(
 ) -> Staged:
     """Writes the files of a checkpoint.
 
-    Args:
-        controller: What is saved.
-        spec: The trial.
-        total_batches: Batches that it has trained on.
-        storage: Where it is to be kept.
-
     Raises:
         CheckpointError: If they can't be written; nothing is left then.
         NoRoomError: If the disk is full; the same.
@@ -92,10 +86,6 @@ def find_place(storage: checkpoint_storage.TrialStorage) -> pathlib.Path:
 def commit(staged: Staged, storage: checkpoint_storage.TrialStorage) -> workload.StoredCheckpoint:
     """Makes files a checkpoint, which appears under its name when it is complete.
 
-    Args:
-        staged: What `stage` returned.
-        storage: Where it is kept.
-
     Raises:
         CheckpointError: If it can't be written; nothing is left then.
     """
@@ -130,16 +120,12 @@ def save(
 
 
 def outlast_full_disks(controller: base_trial.TrialController, write: Callable[[], T]) -> T:
-    """Returns what a function returns that writes a checkpoint; waits while a disk is full.
+    """Calls what writes a checkpoint, and again while a disk is full; returns its result.
 
     The state of a trial that does nothing else meanwhile is the same when it is written again.
     Processes that save together can't do so again one by one: they wait for room before they begin
     (`shared_disk_space`). Where it does not do after all, they end, and go on from their last
     checkpoint.
-
-    Args:
-        controller: Drives the trial.
-        write: Writes it from the beginning.
     """
     if controller.context.distributed.size > 1:
         return write()

@@ -83,12 +83,7 @@ class Machine:
 
 
 class TrialFiles:
-    """Finds, fetches and sends the files of one trial.
-
-    Args:
-        machine: What is known of the machine.
-        calls: Asks the master.
-    """
+    """Finds, fetches and sends the files of one trial."""
 
     def __init__(self, machine: Machine, calls: file_calls.FileCalls) -> None:
         self._machine = machine
@@ -164,13 +159,11 @@ class TrialFiles:
             return retries.outlast_full_disks(
                 lambda: storage.fetch(name, target, sizes), doing=f"fetching {_CHECKPOINTS}"
             )
-        return self._hold(
-            self._cache,
-            _CHECKPOINTS,
-            name,
-            sum(sizes.values()),
-            lambda directory: _require_in(directory, storage.fetch(name, directory, sizes)),
-        )
+
+        def fill(directory: pathlib.Path) -> None:
+            storage.fetch(name, directory, sizes)
+
+        return self._hold(self._cache, _CHECKPOINTS, name, sum(sizes.values()), fill)
 
     def note_result(self) -> None:
         """Lets go of the checkpoint, which has been read, and sends event files that have grown."""
@@ -273,7 +266,3 @@ class TrialFiles:
                     self._calls.send_events(name, source, there.get(name, 0))
         except (errors.QuintainError, OSError) as error:
             logger.warning("Event files are not sent to the master now: %s", error)
-
-
-def _require_in(directory: pathlib.Path, found: pathlib.Path) -> None:
-    assert found == directory, "a storage puts copies where it is told to"

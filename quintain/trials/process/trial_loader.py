@@ -16,15 +16,12 @@ import pathlib
 import sys
 import traceback
 import types
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from quintain import errors
 from quintain.records.config import experiment_spec, foreign_imports, source_imports, source_names
 from quintain.trials import base_trial, trial_context
-
-EXPERIMENT_PREFIX: Final = experiment_spec.REGISTERED_PREFIX
-"""Begins entry points that name a registered experiment instead of a class."""
 
 GANG_MODULES: Final = ("quintain.trials.task_trial", "quintain.trials.keras.keras_trial")
 """Modules of the kinds of trials that several processes can train together."""
@@ -52,21 +49,18 @@ class LoadedTrial:
     """Module whose `build_controller` drives this kind of trial."""
 
 
-def load_trial(
-    model_dir: str, entrypoint: str | None, *, experiment_config: Mapping[str, Any] | None = None
-) -> LoadedTrial:
+def load_trial(model_dir: str, entrypoint: str | None) -> LoadedTrial:
     """Imports the user's code and returns its trial.
 
     Args:
         model_dir: Directory of the code; it is put on `sys.path`.
         entrypoint: `module:Class`, `experiment:NAME`, or None to search.
-        experiment_config: The config of the experiment, which a registered experiment needs.
 
     Raises:
         TrialError: If there is no trial, more than one, one that lacks methods, or code that
             raises when it is imported.
     """
-    if entrypoint is not None and entrypoint.startswith(EXPERIMENT_PREFIX):
+    if entrypoint is not None and entrypoint.startswith(experiment_spec.REGISTERED_PREFIX):
         task_trial = importlib.import_module("quintain.trials.task_trial")
         return LoadedTrial(task_trial.TaskTrial, {}, "quintain.trials.task_trial")
     directory = pathlib.Path(model_dir).resolve()
@@ -88,7 +82,11 @@ def load_trial(
         for name, value in vars(module).items()
         if inspect.isfunction(value)
     }
-    _require_complete(trial_class, functions)
+    missing = trial_class.find_missing(functions)
+    if missing:
+        raise errors.TrialError(
+            f"{trial_class.__name__} ({_place(trial_class)}) lacks {', '.join(missing)}."
+        )
     return LoadedTrial(trial_class, functions, trial_class.controller_module)
 
 
@@ -250,14 +248,6 @@ def _is_trial(value: Any) -> bool:
 def _modules_of(trial_class: type[Any], module: types.ModuleType) -> list[types.ModuleType]:
     own = sys.modules.get(trial_class.__module__)
     return [module] if own is None or own is module else [module, own]
-
-
-def _require_complete(trial_class: type[Any], functions: Collection[str]) -> None:
-    missing = trial_class.find_missing(functions)
-    if missing:
-        raise errors.TrialError(
-            f"{trial_class.__name__} ({_place(trial_class)}) lacks {', '.join(missing)}."
-        )
 
 
 def _import(directory: pathlib.Path, name: str) -> types.ModuleType:

@@ -6,7 +6,6 @@ restarts: it tries again for an hour, and keeps the result that it could not han
 | variable | content |
 |---|---|
 | `QUINTAIN_MASTER` | address of the master; see `client.address.Address` |
-| `QUINTAIN_FINGERPRINT` | certificate that it shows, if it is pinned |
 | `QUINTAIN_TOKEN` | what the master recognises this launch by; it is taken out at once |
 | `QUINTAIN_TOKEN_DESCRIPTOR` | in its place, for a fresh process: the pipe that it is in |
 | `QUINTAIN_FINGERPRINT` | SHA-256 of the master's certificate, if it is known by that |
@@ -32,6 +31,8 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
+
+from typing_extensions import override
 
 from quintain import errors
 from quintain.client import address as address_lib
@@ -119,14 +120,8 @@ class Settings:
     """Where the master is, and what it recognises this process by."""
 
     trial_id: int
-    """The trial."""
-
     launch_id: str
-    """Name of this start."""
-
     machine: trial_files.Machine
-    """Where files are on this machine."""
-
     rank: int = 0
     """Number of this process among those of the trial."""
 
@@ -205,13 +200,9 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
         """True if the master was away for too long; nothing is sent any more."""
         return self._is_lost or self._file_calls.is_lost
 
+    @override
     def start(self) -> trial.TrialSpec:
-        """Returns all that has to be known to run the trial, and keeps to its threads.
-
-        Raises:
-            GoneError: If this launch is not wanted any more.
-            MasterUnreachableError: If the master is away for too long.
-        """
+        """Returns all that has to be known to run the trial, and keeps to its threads."""
         order = retries.outlast_full_disks(lambda: self._call(self._start_run), doing="starting")
         _limit_threads(order.num_threads)
         retries.outlast_full_disks(
@@ -220,47 +211,31 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
         )
         if self._settings.size > 1:
             self._meet()
-        self._send_spooled(self._spool_path)
+        self._send_spooled()
         return self._resolve(order)
 
+    @override
     def open_storage(self, spec: trial.TrialSpec) -> checkpoint_storage.TrialStorage:
-        """Returns where new checkpoints of the trial are kept, as its experiment says."""
         return self._files.open_storage(spec, spec.experiment_config)
 
+    @override
     def fetch_checkpoint(self, spec: trial.TrialSpec) -> pathlib.Path:
-        """Returns a directory of this machine with the checkpoint that the trial goes on from."""
         return self._files.fetch_checkpoint(spec)
 
+    @override
     def report_damage(self, checkpoint: str, damage: str) -> trial.TrialSpec:
-        """Tells that a checkpoint can't be used, and returns the trial with an older one.
-
-        Raises:
-            CheckpointError: If it is another trial's, from which this one has to begin.
-            GoneError: If this launch is not wanted any more.
-            MasterUnreachableError: If the master is away for too long.
-        """
         order = self._call_again(lambda: self._calls.report_damage(checkpoint, damage))
         return self._resolve(order)
 
+    @override
     def next_workload(self) -> workload.Workload:
-        """Returns what to do next; waits for it.
-
-        Raises:
-            GoneError: If this launch is not wanted any more.
-            MasterUnreachableError: If the master is away for too long.
-        """
         found, self._next = self._next, None
         while found is None:
             found = self._call_again(lambda: self._calls.next_workload(_WAIT_SECS))
         return found
 
+    @override
     def report(self, result: workload.WorkloadResult) -> None:
-        """Hands in a result.
-
-        Raises:
-            GoneError: If this launch is not wanted any more.
-            MasterUnreachableError: If the master is away for too long. The result is kept.
-        """
         text = json.dumps(codec.to_plain(result))
         retries.outlast_full_disks(
             lambda: atomic_write.write_atomically(self._spool_path, text), doing="keeping a result"
@@ -272,8 +247,8 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
                 self._spool_path.unlink(missing_ok=True)
         self._files.note_result()
 
+    @override
     def report_exit(self, reason: workload.ExitedReason, message: str) -> None:
-        """Tells why the process ends. A master that was away for too long is not told."""
         if not self.is_lost:
             self._call_again(lambda: self._calls.report_exit(reason, _to_valid(message)))
 
@@ -329,7 +304,9 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
         except errors.NotFoundError as error:
             raise errors.GoneError(str(error)) from error
 
-    def _send_spooled(self, path: pathlib.Path) -> None:
+    def _send_spooled(self) -> None:
+        """Hands in the result that a process of the same launch left behind."""
+        path = self._spool_path
         try:
             result = codec.from_plain(workload.WorkloadResult, disk_errors.read_json(path))
         except FileNotFoundError:
@@ -395,10 +372,10 @@ def _fail(error: Exception) -> int:
     return exit_codes.ExitCode.ERROR
 
 
-if __name__ == "__main__":
-    process_end.leave(main())
-
-
 def _to_valid(text: str) -> str:
     """Returns a text without halves of characters, which names of files bring into messages."""
     return text.encode("utf-8", "backslashreplace").decode()
+
+
+if __name__ == "__main__":
+    process_end.leave(main())

@@ -10,17 +10,17 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from quintain import errors
 from quintain.files import changing_files, disk_errors
 from quintain.process import user_errors
-from quintain.records.rows import exit_codes, trial, workload
+from quintain.records.config import experiment_spec
+from quintain.records.rows import codec, exit_codes, trial, workload
 from quintain.storage import retries
 from quintain.trials import base_trial, random_state, trial_context, workload_metrics
 from quintain.trials.process import (
     background_uploads,
-    batch_profile,
     rank_files,
     shared_disk_space,
     trial_checkpoint,
@@ -30,15 +30,15 @@ from quintain.trials.process import (
 
 logger = logging.getLogger(__name__)
 
+_PROFILED_BATCHES: Final = 10
+"""Batches of a profile of which no end is set."""
+
 
 def run(source: workload_source.WorkloadSource) -> int:
     """Runs a trial until it is told to terminate, or ends by itself.
 
     Errors of the user's code are printed to the standard error with the frames of the user's own
     files, and reported to the source.
-
-    Args:
-        source: Gives the trial and its workloads.
 
     Returns:
         The exit code of the process; see `records.exit_codes.ExitCode`.
@@ -54,7 +54,7 @@ def run(source: workload_source.WorkloadSource) -> int:
             controller = build_controller(spec, stack)
             stack.callback(controller.close)
             if spec.peers:
-                source = _join(source, spec, controller)
+                _import_gang().require_common_checkpoint(controller.context.distributed, spec)
             with controller.file_errors_named():
                 _Loop(spec, controller, source).run()
     except errors.GoneError:
@@ -97,7 +97,7 @@ def run(source: workload_source.WorkloadSource) -> int:
 def _find_reason(
     error: BaseException, controller: base_trial.TrialController | None
 ) -> workload.ExitedReason:
-    """Returns whether an error came before the first batch and may be a mistake in the code."""
+    """Returns the reason of an error: before the first batch it may be a mistake in the code."""
     has_trained = controller is not None and controller.context.has_trained
     # By name, as not every trial imports TensorFlow.
     is_circumstance = type(error).__name__ == "ResourceExhaustedError" or isinstance(
@@ -109,12 +109,7 @@ def _find_reason(
 
 
 def _find_whole(source: workload_source.WorkloadSource, spec: trial.TrialSpec) -> trial.TrialSpec:
-    """Returns a trial with the newest checkpoint that is whole, if it goes on from one.
-
-    Raises:
-        TrialError: If none is whole: starting the trial again is no use.
-        CheckpointError: If the storage can't be read.
-    """
+    """Returns a trial with the newest checkpoint that is whole, if it goes on from one."""
     while spec.checkpoint:
         try:
             directory = source.fetch_checkpoint(spec)
@@ -135,31 +130,16 @@ def _import_gang() -> Any:
     return importlib.import_module("quintain.trials.process.gang")
 
 
-def _join(
-    source: workload_source.WorkloadSource,
-    spec: trial.TrialSpec,
-    controller: base_trial.TrialController,
-) -> workload_source.WorkloadSource:
-    """Returns what gives the processes of a trial their common work."""
-    joined = _import_gang().GangSource(source, controller.context.distributed)
-    joined.agree(spec)
-    return joined
-
-
 def build_controller(
     spec: trial.TrialSpec, stack: contextlib.ExitStack
 ) -> base_trial.TrialController:
     """Seeds the random numbers, loads the user's code and makes what drives it.
 
-    Args:
-        spec: The trial.
-        stack: Gets what has to be left at the end.
-
     Raises:
         TrialError: If there is no trial, or it can't be used.
     """
     context = trial_context.TrialContext(spec)
-    is_registered = (spec.entrypoint or "").startswith(trial_loader.EXPERIMENT_PREFIX)
+    is_registered = (spec.entrypoint or "").startswith(experiment_spec.REGISTERED_PREFIX)
     if spec.peers:
         gang = _import_gang()
         gang.configure(spec)
@@ -168,9 +148,7 @@ def build_controller(
     random_state.set_seed(spec.seed)
     # Code may ask for hyperparameters while it is imported.
     trial_context.set_current_context(context)
-    loaded = trial_loader.load_trial(
-        spec.model_dir, spec.entrypoint, experiment_config=spec.experiment_config
-    )
+    loaded = trial_loader.load_trial(spec.model_dir, spec.entrypoint)
     if spec.peers and loaded.controller_module not in trial_loader.GANG_MODULES:
         text = trial_loader.refuse_processes(loaded, len(spec.peers))
         raise errors.TrialError(f"resources.processes_per_trial: {text}")
@@ -199,55 +177,69 @@ class _Loop:
         self._controller = controller
         self._source = source
         self._searched = str((spec.experiment_config.get("searcher") or {}).get("metric") or "")
-        self._profile = batch_profile.BatchProfile(controller.context)
+        self._profile = BatchProfile(controller.context)
         self._total_batches = 0
         self._saved_bytes = 0
-        self._beside = background_uploads.BackgroundUploads(source, self._perform)
+        self._distributed = controller.context.distributed
+        self._beside = background_uploads.BackgroundUploads(self._hand_in, self._perform)
         self._staged: background_uploads.Upload | None = None
 
     def run(self) -> None:
         """Does workloads until one says to terminate."""
         if self._spec.latest_checkpoint:
             self._total_batches = trial_checkpoint.restore(self._controller, self._spec)
-            if self._controller.context.distributed.size > 1:  # Others need not know.
+            if self._distributed.size > 1:  # Others need not know.
                 directory = pathlib.Path(self._spec.latest_checkpoint)
                 self._saved_bytes = changing_files.measure_all(directory)
             self._controller.context.has_trained = self._total_batches > 0
             self._controller.context.initial_batch = self._total_batches
-        elif self._searched:
-            self._require_searched_metric()
+        elif (
+            self._searched and (measured := self._controller.list_validation_metrics()) is not None
+        ):
+            aliases = self._controller.metric_aliases
+            workload_metrics.require_searched(self._searched, measured, aliases)
         with contextlib.closing(self._beside):
-            task = self._source.next_workload()
+            task = self._take_next()
             while task.kind is not workload.WorkloadKind.TERMINATE:
                 result = self._beside.take(task) or self._perform(task)
                 task = self._report(result)
         start = time.time()
-        self._source.report(workload.WorkloadResult(task, start, start))
+        self._tell(workload.WorkloadResult(task, start, start))
+        if self._distributed.size > 1:
+            _import_gang().await_others(self._distributed)
 
     def _perform(self, task: workload.Workload) -> workload.WorkloadResult:
         """Does a workload; one that saves may leave the upload to `_report`."""
         start, start_secs = time.time(), time.monotonic()
         asked = dataclasses.replace(task, following=())
         result = workload.WorkloadResult(asked, start, start, **self._do(task))
-        context = self._controller.context
-        if any(context.distributed.allgather(context.get_stop_requested())):
+        if any(self._distributed.allgather(self._controller.context.get_stop_requested())):
             result = dataclasses.replace(result, exited_reason=workload.ExitedReason.USER_CANCELED)
         # What it took counts for forecasts, and must not change if the clock is set meanwhile.
         return dataclasses.replace(result, end_time=start + time.monotonic() - start_secs)
 
     def _report(self, result: workload.WorkloadResult) -> workload.Workload:
-        """Tells what came out, and returns what is next."""
         staged, self._staged = self._staged, None
         if staged is not None:
             return self._beside.upload(result, staged)
-        self._source.report(result)
-        return self._source.next_workload()
+        return self._hand_in(result)
 
-    def _require_searched_metric(self) -> None:
-        measured = self._controller.list_validation_metrics()
-        if measured is not None:
-            aliases = self._controller.metric_aliases
-            workload_metrics.require_searched(self._searched, measured, aliases)
+    def _hand_in(self, result: workload.WorkloadResult) -> workload.Workload:
+        self._tell(result)
+        return self._take_next()
+
+    def _tell(self, result: workload.WorkloadResult) -> None:
+        """Hands in a result; of several processes the first one does."""
+        if self._distributed.rank == 0:
+            self._source.report(result)
+
+    def _take_next(self) -> workload.Workload:
+        """Returns what to do next; of several processes the first one asks, for all."""
+        if self._distributed.size == 1:
+            return self._source.next_workload()
+        is_first = self._distributed.rank == 0
+        own = codec.to_plain(self._source.next_workload()) if is_first else None
+        return codec.from_plain(workload.Workload, self._distributed.broadcast(own))
 
     def _do(self, task: workload.Workload) -> dict[str, Any]:
         if task.total_batches != self._total_batches:
@@ -269,10 +261,9 @@ class _Loop:
                 return {"checkpoint": self._save(task)}
 
     def _await_room(self, open_place: Callable[[], pathlib.Path]) -> None:
-        distributed = self._controller.context.distributed
-        if distributed.size > 1:
+        if self._distributed.size > 1:
             num_bytes = self._saved_bytes or self._controller.measure_state()
-            shared_disk_space.wait(distributed, open_place, num_bytes)
+            shared_disk_space.wait(self._distributed, open_place, num_bytes)
 
     def _open_scratch(self) -> pathlib.Path:
         directory = pathlib.Path(self._spec.scratch_dir)
@@ -317,13 +308,56 @@ class _Loop:
         return {"metrics": metrics, "num_inputs": result.num_inputs}
 
 
-def describe_error(error: BaseException, model_dir: pathlib.Path) -> str:
-    """Returns the cause of an error, the line of the user's code, and then the user's frames.
+class BatchProfile:
+    """Profiles the batches that the part `profiling` of the config names.
 
-    Args:
-        error: Any exception.
-        model_dir: Directory with the user's code.
+    The files lie in `plugins/profile` of the trial's directory for TensorBoard. A trial that goes
+    on after the first of these batches profiles what is left of them.
     """
+
+    def __init__(self, context: trial_context.TrialContext) -> None:
+        self._context = context
+        config = context.get_experiment_config().get("profiling") or {}
+        self._begin = int(config.get("begin_on_batch") or 0)
+        end = config.get("end_after_batch")
+        self._end = self._begin + _PROFILED_BATCHES if end is None else int(end)
+        if not config.get("enabled"):
+            self._end = self._begin
+
+    def train(
+        self, controller: base_trial.TrialController, start: int, num_batches: int
+    ) -> base_trial.TrainResult:
+        """Trains on the batches after the first `start`."""
+        first = min(max(self._begin, start), start + num_batches)
+        last = min(max(self._end, first), start + num_batches)
+        if first == last:
+            return controller.train(num_batches)
+        results = []
+        if first > start:
+            results.append(controller.train(first - start))
+        profiler: Any = importlib.import_module("tensorflow").profiler.experimental
+        with profiler.Profile(str(self._context.get_tensorboard_path())):
+            results.append(controller.train(last - first))
+        if last < start + num_batches:
+            results.append(controller.train(start + num_batches - last))
+        return _join_results(results)
+
+
+def _join_results(results: list[base_trial.TrainResult]) -> base_trial.TrainResult:
+    num_inputs = sum(each.num_inputs for each in results)
+    batches = [metrics for each in results for metrics in each.batch_metrics]
+    parts = [(each.metrics, each.num_inputs) for each in results if each.metrics is not None]
+    if not parts:
+        return base_trial.TrainResult(num_inputs, batches)
+    means = {
+        name: sum(metrics[name] * count for metrics, count in parts) / max(num_inputs, 1)
+        for name in parts[0][0]
+    }
+    return base_trial.TrainResult(num_inputs, batches, means)
+
+
+def describe_error(error: BaseException, model_dir: pathlib.Path) -> str:
+    """Returns the cause of an error, the line of the user's code, and then the user's frames."""
     if isinstance(error, errors.QuintainError):
         return str(error)
     found = user_errors.explain(error)

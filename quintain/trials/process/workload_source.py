@@ -8,7 +8,12 @@ from quintain.storage import checkpoint_storage
 
 
 class WorkloadSource(abc.ABC):
-    """Gives a trial what to do, one workload at a time, and takes the results."""
+    """Gives a trial what to do, one workload at a time, and takes the results.
+
+    Raises:
+        GoneError: By any method, if this launch of the trial is not wanted any more.
+        MasterUnreachableError: By any method, if a master is away for too long. A result is kept.
+    """
 
     @abc.abstractmethod
     def start(self) -> trial.TrialSpec:
@@ -22,9 +27,6 @@ class WorkloadSource(abc.ABC):
     def fetch_checkpoint(self, spec: trial.TrialSpec) -> pathlib.Path:
         """Returns a directory of this machine with the checkpoint that a trial goes on from.
 
-        Args:
-            spec: The trial; `checkpoint` names one.
-
         Raises:
             DamagedCheckpointError: If files are missing or are not what was written.
             CheckpointError: If the storage can't be read, which says nothing about the checkpoint.
@@ -34,36 +36,18 @@ class WorkloadSource(abc.ABC):
     def report_damage(self, checkpoint: str, damage: str) -> trial.TrialSpec:
         """Tells that a checkpoint can't be used, and returns the trial with an older one.
 
-        Args:
-            checkpoint: UUID of the checkpoint.
-            damage: What is wrong with it.
-
         Raises:
             CheckpointError: If it is another trial's, from which this one has to begin.
-            GoneError: If this launch of the trial is not wanted any more.
         """
 
     @abc.abstractmethod
     def next_workload(self) -> workload.Workload:
-        """Returns what to do next; waits for it.
-
-        Raises:
-            GoneError: If this launch of the trial is not wanted any more.
-        """
+        """Returns what to do next; waits for it."""
 
     @abc.abstractmethod
     def report(self, result: workload.WorkloadResult) -> None:
-        """Tells what came out of the workload that was given last.
-
-        Raises:
-            GoneError: If this launch of the trial is not wanted any more.
-        """
+        """Tells what came out of the workload that was given last."""
 
     @abc.abstractmethod
     def report_exit(self, reason: workload.ExitedReason, message: str) -> None:
-        """Tells that the process ends by itself, and why.
-
-        Args:
-            reason: The kind of end.
-            message: What the user is to know.
-        """
+        """Tells that the process ends by itself, and why."""

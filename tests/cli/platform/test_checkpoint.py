@@ -217,6 +217,7 @@ def test_average_of_nothing_says_what_is_missing(quintain, arguments, message):
     assert message in stderr
 
 
+@pytest.mark.long("tests/serving exports and tests/cli/training/test_export.py asks in every run")
 @pytest.mark.slow
 def test_a_checkpoint_of_a_search_over_translations_is_exported(quintain, model_dir, tmp_path):
     source = tmp_path / "0b1c2d3e"

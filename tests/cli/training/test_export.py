@@ -9,6 +9,7 @@ from quintain.serving import classifier, translator
 TRANSLATION = ["serve_n_best", "serve_single", "serve_tokens", "serving_default"]
 
 
+@pytest.mark.long("The road of tests/e2e exports and translates in every run")
 @pytest.mark.slow
 def test_an_export_is_described_and_translates(quintain, model_dir, tmp_path):
     target = tmp_path / "new" / "export"

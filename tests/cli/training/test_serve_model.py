@@ -88,6 +88,7 @@ def ask_while_stopping(server, sent, *texts):
     return ended, answers
 
 
+@pytest.mark.long("The road of tests/e2e asks a served model in every run")
 @pytest.mark.slow
 @pytest.mark.e2e
 def test_translations_are_answered_and_an_interrupt_waits_for_the_last(start, model_dir):

@@ -39,6 +39,7 @@ def run_dir(shared_run, said):
     return shared_run.directory
 
 
+@pytest.mark.long("The road of tests/e2e reads what a run prints")
 @pytest.mark.slow
 def test_a_run_shows_progress_results_and_what_to_do_next(run_dir, said):
     code, stdout, stderr = said
@@ -110,6 +111,7 @@ def test_params_yaml_is_enough_to_run_again(run_dir, tmp_path, quintain):
     assert json.loads(stdout)["step"] in (4, 6)
 
 
+@pytest.mark.long("The road of tests/e2e translates in every run")
 @pytest.mark.slow
 def test_translate_prints_one_line_for_each_text(run_dir, quintain):
     code, stdout, stderr = quintain(

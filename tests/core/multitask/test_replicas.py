@@ -10,7 +10,7 @@ def results(run_program):
     return run_program("train_several_tasks.py")
 
 
-@pytest.mark.long("Further cases of a test of which some run every time", but=["joint"])
+@pytest.mark.long("test_uneven_evaluation.py beside it has replicas")
 @pytest.mark.parametrize("trainer_type", ["joint", "interleaving"])
 def test_two_replicas_do_what_one_does(results, trainer_type):
     one, two = results[trainer_type]

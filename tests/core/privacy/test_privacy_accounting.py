@@ -83,6 +83,7 @@ def test_epsilon_grows_with_the_steps_and_is_nothing_before_the_first():
     assert epsilons == sorted(set(epsilons))
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["3.0"])
 @pytest.mark.slow
 @pytest.mark.parametrize("target", [0.5, 3.0, 20.0])
 def test_noise_that_is_found_reaches_the_target_and_no_less(target):

@@ -97,6 +97,7 @@ def test_sum_equals_clipping_and_adding_one_example_after_the_other(transformer,
     np.testing.assert_allclose(result.outputs, transformer(batch[0]), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.long("Further cases of a test of which some run every time")
 @pytest.mark.slow
 def test_batch_of_a_size_that_the_graph_does_not_know_is_summed_in_microbatches(transformer, batch):
     computation = private_gradients.ClippedGradients(

@@ -208,10 +208,7 @@ def test_what_privacy_does_not_go_with_is_an_error(line_params, overrides, messa
         train(params)
 
 
-@pytest.mark.long(
-    "Further cases of a test of which some run every time",
-    but=["{'mixed_precision_dtype': 'bfloat16'}"],
-)
+@pytest.mark.long("Further cases of a test of which some run every time")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "runtime",
@@ -252,6 +249,7 @@ def test_epsilon_is_logged_with_training_and_evaluation(line_params, caplog):
     assert "The batches are shuffled, not drawn by chance" in caplog.text
 
 
+@pytest.mark.long("test_privacy_accounting.py shows the noise of a target")
 @pytest.mark.slow
 def test_target_epsilon_is_reached_at_the_last_step_and_the_resumed_run_agrees(
     line_params, tmp_path
@@ -273,6 +271,7 @@ def test_target_epsilon_is_reached_at_the_last_step_and_the_resumed_run_agrees(
         np.testing.assert_array_equal(ours, theirs)
 
 
+@pytest.mark.long("tests/core/test_data_position.py resumes pipelines")
 @pytest.mark.slow
 def test_run_on_random_batches_goes_on_exactly_after_an_interruption(
     line_params, tmp_path, monkeypatch
@@ -307,6 +306,9 @@ def test_trainer_built_by_hand_needs_an_optimizer_with_noise(line_params):
         trainer.train(tf.constant(1))
 
 
+@pytest.mark.long(
+    "tests/core/privacy/test_private_gradients.py shows the sum; replicas are tried without noise"
+)
 @pytest.mark.slow
 def test_weights_of_replicas_stay_equal_under_noise(run_program, tmp_path):
     results = run_program("train_privately.py", tmp_path / "data.tfrecord")

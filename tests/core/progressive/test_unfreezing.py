@@ -63,6 +63,7 @@ def train(model_dir, num_steps):
     return model.get_weights()
 
 
+@pytest.mark.long("test_train_lib.py beside it resumes stages in every run")
 @pytest.mark.slow
 def test_layers_are_unfrozen_within_a_run_which_goes_on_to_the_bit(tmp_path):
     with task_factory.TASKS.temporarily():

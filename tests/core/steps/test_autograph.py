@@ -7,7 +7,7 @@ import tensorflow as tf
 from quintain import errors
 from quintain.core.steps import autograph
 from quintain.nlp.configs import translation as config
-from quintain.nlp.metrics import token_accuracy
+from quintain.nlp.metrics import token_metrics
 from quintain.nlp.tasks import translation
 
 
@@ -74,7 +74,7 @@ def is_converted(task=None, model=None, metrics=(), callers=()):
 
 
 def test_a_step_of_the_package_and_of_keras_is_not_converted():
-    metrics = {"own": [token_accuracy.TokenAccuracy(name="own")], "keras": keras.metrics.Sum()}
+    metrics = {"own": [token_metrics.TokenAccuracy(name="own")], "keras": keras.metrics.Sum()}
 
     assert not is_converted(metrics=metrics, callers=[build(), keras.optimizers.Adam()])
 

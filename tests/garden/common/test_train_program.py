@@ -48,6 +48,7 @@ app.run(train.main)
 """
 
 
+@pytest.mark.long("Further cases of a test of which some run every time")
 @pytest.mark.slow
 @pytest.mark.e2e
 def test_the_main_function_of_the_training_program_can_be_called(tmp_path, run_python):

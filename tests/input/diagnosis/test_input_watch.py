@@ -42,6 +42,7 @@ def _to_number(record):
     return tf.strings.to_number(record, tf.int32)
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["parse"])
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["decode", "parse"])
 def test_the_slow_stage_is_named(make_dataset, name):
@@ -57,6 +58,7 @@ def test_the_slow_stage_is_named(make_dataset, name):
     assert not stage.is_stalled
 
 
+@pytest.mark.long("Further cases of a test of which some run every time")
 @pytest.mark.slow
 def test_slow_files_are_named_though_the_shuffle_waits_for_them(make_dataset):
     def read_slowly(path):
@@ -67,6 +69,7 @@ def test_slow_files_are_named_though_the_shuffle_waits_for_them(make_dataset):
     assert input_watch.find_slow_stage(dataset, probe_secs=PROBE_SECS).name == "files"
 
 
+@pytest.mark.long("Further cases of a test of which some run every time")
 @pytest.mark.slow
 def test_slow_batching_is_named(make_dataset):
     dataset = make_dataset(

@@ -54,12 +54,12 @@ def master(make_master, config_text):
 @pytest.fixture
 def make_sampler(master, machine):
     def make(own_slots=(), remote=()):
-        master._core.nodes.slots.update({slot.id: slot for slot in own_slots})
+        master._shared.nodes.slots.update({slot.id: slot for slot in own_slots})
         meter = usage_meter.UsageMeter(
             read=machine.read, read_gpus=lambda: GPUS, clock=machine.clock
         )
         return usage_sampling.UsageSampler(
-            master._core, read_remote=lambda: dict(remote), meter=meter
+            master._shared, read_remote=lambda: dict(remote), meter=meter
         )
 
     return make
@@ -110,7 +110,7 @@ def test_what_ended_while_it_was_measured_is_left_out(master, machine, make_samp
     measure = machine.read
 
     def read(leaders):
-        master._core.launches_by_trial.clear()
+        master._shared.launches_by_trial.clear()
         return measure(leaders)
 
     sampler._meter._read = read
@@ -119,7 +119,7 @@ def test_what_ended_while_it_was_measured_is_left_out(master, machine, make_samp
 
 
 def test_what_other_machines_tell_is_noted_once(master, make_sampler, list_samples):
-    (live,) = master._core.launches_by_trial.values()
+    (live,) = master._shared.launches_by_trial.values()
     live.record = dataclasses.replace(
         live.record,
         node="one",

@@ -42,7 +42,7 @@ def work_until(workers, launch_id, kind):
 def require_well(workers):
     """Lets all work on, and checks that both trials end as they should."""
     workers.run()
-    with workers.master.workers._core.store.reading() as session:
+    with workers.master.workers._shared.store.reading() as session:
         assert session.get_experiment(1).state is states.ExperimentState.COMPLETED
         ended = [each.state for each in session.list_trials(1)]
     assert ended == [states.TrialState.COMPLETED] * 2
@@ -127,7 +127,7 @@ def test_a_checkpoint_of_somebody_else_is_none_of_a_trial(trials, tmp_path, writ
             trials.master.workers.report(
                 other_id, second, dataclasses.replace(mine, checkpoint=stored)
             )
-    assert trials.master.workers._core.problem == ""
+    assert trials.master.workers._shared.problem == ""
     require_well(trials)
 
 
@@ -229,7 +229,7 @@ def test_long_messages_are_cut(trials):
     trial_id = trials.launcher.alive[launch_id].trial_id
     text = "x" * 10**6
     trials.master.workers.report_exit(trial_id, launch_id, workload.ExitedReason.ERRORED, text)
-    with trials.master.workers._core.store.reading() as session:
+    with trials.master.workers._shared.store.reading() as session:
         longest = max(len(row.text) for row in session.list_logs(trial_id))
     assert longest < worker_messages.MOST_TEXT + 200
 

@@ -53,6 +53,7 @@ def test_other_operations_are_those_of_the_package():
         _ = text_operations.nonsense
 
 
+@pytest.mark.long("Exports are loaded by plain TensorFlow in every run")
 @pytest.mark.slow
 def test_cutting_text_into_pieces_imports_no_other_operations(path):
     program = [sys.executable, "-c", _WITHOUT_THE_PACKAGE, path]

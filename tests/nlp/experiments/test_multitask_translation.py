@@ -20,6 +20,7 @@ def test_both_directions_read_the_same_pairs():
     assert wmt_dataloader.read_pairs(back.validation_data) == [(b, a) for a, b in pairs]
 
 
+@pytest.mark.long("tests/core/multitask trains two tasks in every run")
 @pytest.mark.slow
 def test_it_trains_and_its_directory_translates(tmp_path):
     params = exp_factory.get_exp_config(NAME)

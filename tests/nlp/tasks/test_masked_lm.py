@@ -184,6 +184,7 @@ def test_pretraining_learns(tmp_path):
     assert masked_lm.MaskedLMTask.__name__ == type(task).__name__
 
 
+@pytest.mark.long("tests/core shows replicas with other tasks")
 @pytest.mark.slow
 def test_the_loss_does_not_depend_on_the_number_of_replicas(run_program):
     num_replicas, alone, together = run_program("masked_lm_loss.py")

@@ -286,6 +286,7 @@ def test_text_is_predicted_as_data_is(text_task, tmp_path):
     assert (tmp_path / "run" / "vocabulary.model").exists()
 
 
+@pytest.mark.long("Further cases of a test of which some run every time")
 @pytest.mark.slow
 def test_data_sets_are_predicted_in_the_order_of_their_ids(tmp_path, vocab_file):
     rows = ["text\tlanguage\texample_id", *(f"{text}\t0\t{2 - i}" for i, text in enumerate(TEXTS))]

@@ -364,6 +364,7 @@ def test_without_vocabulary_or_directory_the_error_names_both_remedies(config):
         task.build_model()
 
 
+@pytest.mark.long("tests/core/privacy clips each example in every run")
 @pytest.mark.slow
 def test_private_step_clips_each_pair_whatever_the_bucket(config, task, batch):
     private = config.replace()

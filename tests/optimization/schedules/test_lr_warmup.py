@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from quintain.optimization.schedules import lr_schedule, lr_warmup
+from quintain.optimization.schedules import lr_schedule
 
 _STEPS = [0, 1, 2, 10, 19, 20, 21, 50, 1000]
 
@@ -22,12 +22,12 @@ def _polynomial(step):
 
 _DECAY = lr_schedule.DirectPowerDecay(0.5, -0.5)
 _WARMUPS = {
-    "linear": (lr_warmup.LinearWarmup(_DECAY, 20, warmup_learning_rate=0.01), _linear),
-    "polynomial": (lr_warmup.PolynomialWarmUp(_DECAY, 20, power=2.0), _polynomial),
-    "no linear": (lr_warmup.LinearWarmup(_DECAY, 0, warmup_learning_rate=0.01), _after),
-    "no polynomial": (lr_warmup.PolynomialWarmUp(_DECAY, 0), _after),
+    "linear": (lr_schedule.LinearWarmup(_DECAY, 20, warmup_learning_rate=0.01), _linear),
+    "polynomial": (lr_schedule.PolynomialWarmUp(_DECAY, 20, power=2.0), _polynomial),
+    "no linear": (lr_schedule.LinearWarmup(_DECAY, 0, warmup_learning_rate=0.01), _after),
+    "no polynomial": (lr_schedule.PolynomialWarmUp(_DECAY, 0), _after),
     "to a constant": (
-        lr_warmup.LinearWarmup(0.5, 20),
+        lr_schedule.LinearWarmup(0.5, 20),
         lambda step: 0.5 * min(step / 20, 1.0),
     ),
 }
@@ -64,4 +64,4 @@ def test_every_warmup_comes_back_from_its_own_description(warmup, closed_form):
 
 def test_a_warmup_refuses_a_negative_length():
     with pytest.raises(ValueError, match="warmup_steps: got -1"):
-        lr_warmup.LinearWarmup(0.1, -1)
+        lr_schedule.LinearWarmup(0.1, -1)

@@ -96,6 +96,6 @@ def test_only_modules_that_an_import_ahead_brings_are_noted(monkeypatch):
     monkeypatch.setattr(source_imports, "imported_ahead", set())
     monkeypatch.setattr(sys, "modules", dict(sys.modules))
     for name in ("brought", "keras"):
-        with source_imports.importing_ahead(name):
+        with source_imports.imports_noted(name):
             sys.modules[f"{name}_part"] = pathlib
     assert source_imports.imported_ahead == {"brought_part"}

@@ -10,7 +10,7 @@ def results(run_program):
     return run_program(pathlib.Path(__file__).parent / "graph_program.py", is_fresh=True)
 
 
-@pytest.mark.long("Further cases of a test of which some run every time", but=["parts"])
+@pytest.mark.long("One kind of trial is trained by two processes in every run")
 @pytest.mark.parametrize("name", ["split", "in_order", "generator", "parts"])
 def test_a_training_in_two_processes_is_that_of_one_to_the_bit(results, name):
     outcome = results[name]

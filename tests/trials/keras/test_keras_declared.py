@@ -13,7 +13,7 @@ from quintain.records.rows import trial
 from quintain.trials import trial_context
 from quintain.trials.keras import callbacks, keras_trial
 from quintain.trials.older import pedl_data
-from quintain.trials.process import batch_profile, trial_checkpoint
+from quintain.trials.process import trial_checkpoint, workload_loop
 
 X = np.random.RandomState(0).normal(size=(12, 3)).astype("float32")
 Y = X.sum(axis=1, keepdims=True)
@@ -250,7 +250,7 @@ def test_the_batches_that_the_config_names_are_profiled(build):
     settings = {"enabled": True, "begin_on_batch": 2, "end_after_batch": 4}
     controller = build(LinearTrial, profiling=settings)
     directory = controller.context.get_tensorboard_path()
-    profile = batch_profile.BatchProfile(controller.context)
+    profile = workload_loop.BatchProfile(controller.context)
 
     def list_profiles():
         return list(directory.rglob("*.xplane.pb"))

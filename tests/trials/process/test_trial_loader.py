@@ -6,7 +6,7 @@ import pytest
 from quintain import errors
 from quintain.records.config import foreign_imports, source_imports
 from quintain.trials import trial_context
-from quintain.trials.process import model_check, trial_loader
+from quintain.trials.process import code_check, trial_loader
 
 TRIAL = """
 from quintain.trials import base_trial
@@ -163,9 +163,9 @@ def test_code_may_ask_for_hyperparameters_while_it_is_imported(write, monkeypatc
     config = {"hyperparameters": {"units": {"type": "int", "minval": 1, "maxval": 3}}}
 
     good = write(model_def=text.format("units") + TRIAL.format(name="Mine"))
-    assert model_check.find_problems(config, good) == []
+    assert code_check.find_problems(config, good) == []
     bad = write(model_def=text.format("unit") + TRIAL.format(name="Mine"))
-    (problem,) = model_check.find_problems(config, bad)
+    (problem,) = code_check.find_problems(config, bad)
     assert "Did you mean 'units'?" in problem.message
 
 

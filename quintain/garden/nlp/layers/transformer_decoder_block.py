@@ -57,15 +57,15 @@ class TransformerDecoderBlock(decoder_block.DecoderBlock):
             num_heads=num_attention_heads,
             inner_width=intermediate_size,
             activation=intermediate_activation,
-            dropout_rate=dropout_rate,
-            attention_dropout_rate=attention_dropout_rate,
-            inner_dropout_rate=intermediate_dropout,
+            dropout_rates=residual_block.DropoutRates(
+                dropout_rate, attention_dropout_rate, intermediate_dropout
+            ),
+            initializers=residual_block.Initializers(
+                given.kernel_initializer, given.bias_initializer, given.attention_initializer
+            ),
             use_bias=use_bias,
             norm_first=norm_first,
             norm_epsilon=norm_epsilon,
-            kernel_initializer=given.kernel_initializer,
-            bias_initializer=given.bias_initializer,
-            attention_initializer=given.attention_initializer,
         )
         super().__init__(options, **kwargs)
         self.given = given

@@ -129,15 +129,15 @@ class TransformerEncoderBlock(encoder_block.EncoderBlock):
             num_heads=num_attention_heads,
             inner_width=inner_dim,
             activation=inner_activation,
-            dropout_rate=output_dropout,
-            attention_dropout_rate=attention_dropout,
-            inner_dropout_rate=inner_dropout,
+            dropout_rates=residual_block.DropoutRates(
+                output_dropout, attention_dropout, inner_dropout
+            ),
+            initializers=residual_block.Initializers(
+                given.kernel_initializer, given.bias_initializer, given.attention_initializer
+            ),
             use_bias=use_bias,
             norm_first=norm_first,
             norm_epsilon=norm_epsilon,
-            kernel_initializer=given.kernel_initializer,
-            bias_initializer=given.bias_initializer,
-            attention_initializer=given.attention_initializer,
         )
         super().__init__(options, **kwargs)
         self.given = given

@@ -6,7 +6,6 @@ wrong digit is plain to see, which makes it the first thing to try and a good en
 `scripts/make_bundled_corpus.py` makes its files.
 """
 
-import difflib
 import gzip
 import itertools
 import pathlib
@@ -28,10 +27,7 @@ def get_names() -> list[str]:
 
 
 def get_pairs(name: str) -> list[tuple[str, str]]:
-    """Returns the sentence pairs of a bundled corpus.
-
-    Args:
-        name: "corpus/split", without the prefix.
+    """Returns the sentence pairs of a bundled corpus, named "corpus/split" without the prefix.
 
     Raises:
         ConfigError: If there is no such corpus.
@@ -41,11 +37,10 @@ def get_pairs(name: str) -> list[tuple[str, str]]:
         ('the nine hundred and twenty-eighth floor', 'der neunhundertachtundzwanzigste Stock')
     """
     if name not in get_names():
-        near = difflib.get_close_matches(name, get_names(), n=1, cutoff=0.5)
-        hint = f" Did you mean {PREFIX + near[0]!r}?" if near else ""
-        known = ", ".join(repr(PREFIX + known) for known in get_names())
+        known = [PREFIX + known for known in get_names()]
         raise errors.ConfigError(
-            f"input_path: got {PREFIX + name!r}, expected one of {known}.{hint}"
+            f"input_path: got {PREFIX + name!r}, expected one of {', '.join(map(repr, known))}."
+            f"{errors.suggest(PREFIX + name, known)}"
         )
     file = _DIRECTORY / f"{name.replace('_reversed/', '/')}.tsv.gz"
     lines = gzip.decompress(file.read_bytes()).decode().splitlines()

@@ -42,13 +42,6 @@ class BertVocabulary(tf.Module, abc.ABC):
     """
 
     def __init__(self, path: str, tokens: Sequence[str], unknown: str | None) -> None:
-        """Stores the tokens.
-
-        Args:
-            path: The file, for messages.
-            tokens: All tokens, in the order of their ids.
-            unknown: The token of what has none.
-        """
         super().__init__(name="bert_vocabulary")
         self.path = path
         self._ids = {token: index for index, token in enumerate(tokens)}
@@ -103,14 +96,7 @@ class BertVocabulary(tf.Module, abc.ABC):
 
     @abc.abstractmethod
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Returns the tokens of texts, without special ones.
-
-        Args:
-            texts: `[N]` string, UTF-8.
-
-        Returns:
-            `[N, L]` int32.
-        """
+        """Returns the tokens `[N, L]` int32 of UTF-8 texts `[N]`, without special ones."""
 
 
 class SentencePieceVocabulary(BertVocabulary):
@@ -118,10 +104,6 @@ class SentencePieceVocabulary(BertVocabulary):
 
     def __init__(self, path: str, *, lower_case: bool) -> None:
         """Loads a model.
-
-        Args:
-            path: SentencePiece model.
-            lower_case: Whether text is folded to lower case.
 
         Raises:
             DataError: If the file is missing or not a SentencePiece model.
@@ -168,11 +150,7 @@ class WordPieceVocabulary(BertVocabulary):
     """Tokens of a WordPiece vocabulary: a text file with one of them a line."""
 
     def __init__(self, path: str, *, lower_case: bool) -> None:
-        """Loads a vocabulary.
-
-        Args:
-            path: Text file; the number of a line, from 0, is the id of its token.
-            lower_case: Whether text loses its case and its accents.
+        """Loads a vocabulary; with `lower_case` text loses its case and its accents.
 
         Raises:
             DataError: If the file is missing, not UTF-8, or holds a token twice.
@@ -215,11 +193,11 @@ class WordPieceVocabulary(BertVocabulary):
 def load(
     path: str, tokenization: Tokenization, *, lower_case: bool, field: str = "vocab_file"
 ) -> BertVocabulary:
-    """Loads a vocabulary.
+    """Loads a vocabulary: a WordPiece text file or a SentencePiece model, as `tokenization` says.
 
     Args:
-        path: WordPiece text file or SentencePiece model.
-        tokenization: Which of the two it is.
+        path: The file.
+        tokenization: What it is.
         lower_case: Whether case does not count; WordPiece then drops accents as well.
         field: The config field that gives the path, for messages.
 

@@ -1,4 +1,4 @@
-"""Shuffles more sequences of tokens than memory holds, through files.
+"""External shuffle: more sequences of tokens than memory holds, through files.
 
 Sequences are first kept in the order in which they come (`Spool`). When it is known how many there
 are, each is thrown into one of several buckets (`Buckets`), and each bucket fits into memory, where
@@ -82,10 +82,10 @@ class Buckets:
         bucket_bytes: int,
         held_bytes: int,
     ) -> None:
-        """Chooses how many buckets there are.
+        """Chooses how many buckets there are, in an existing directory.
 
         Args:
-            directory: Directory of the files, which exists.
+            directory: Where their files are.
             num_bytes: About how much will be added.
             bucket_bytes: About how much a bucket should hold.
             held_bytes: Most that waits in memory to be written.

@@ -1,4 +1,4 @@
-"""Masks words for a model to predict, and packs texts into sequences: inside the graph.
+"""Random masking of words that a model is to predict, inside the graph.
 
 Shapes:
     B  sequences
@@ -108,7 +108,6 @@ def mask_words(ids: tf.Tensor, rules: MaskingRules, seed: tf.Tensor) -> dict[str
 def _replace(
     ids: tf.Tensor, rules: MaskingRules, seed: tf.Tensor, token_seed: tf.Tensor
 ) -> tf.Tensor:
-    """Returns what each token becomes if it is chosen."""
     shape = tf.shape(ids)
     fate = tf.random.stateless_uniform(shape, seed)
     ordinary = tf.constant(np.flatnonzero(rules.can_be_masked), tf.int32)
@@ -146,10 +145,8 @@ def _choose(
 def _fit_words(ordered_words: tf.Tensor, ranks: tf.Tensor, wanted: tf.Tensor) -> tf.Tensor:
     """Returns `[B, S]` bool: the tokens of the first words that fit as a whole.
 
-    Args:
-        ordered_words: `[B, S]` the word of each place in the random order.
-        ranks: `[B, S]` the place of each position in that order.
-        wanted: `[B, 1]` how many tokens to choose.
+    `ordered_words` `[B, S]` has the word of each place in the random order, `ranks` `[B, S]` the
+    place of each position in it, and `wanted` `[B, 1]` how many tokens to choose.
     """
     next_words = tf.concat([ordered_words[:, 1:], tf.fill(tf.shape(ordered_words[:, :1]), -1)], 1)
     is_end = ordered_words != next_words

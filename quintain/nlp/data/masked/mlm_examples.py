@@ -1,4 +1,4 @@
-"""Examples of masked words before masking: sequences, or pairs of segments, as records hold them.
+"""Examples before masking: sequences, or pairs of segments, as records hold them.
 
 Shapes:
     L  tokens of a sequence, without special ones at the start
@@ -56,11 +56,7 @@ class Neighbours:
 def build(
     entry: disk_shuffle.Entry, seq_length: int, vocabulary: bert_vocabulary.BertVocabulary
 ) -> Example:
-    """Returns `[CLS]` and a sequence.
-
-    Returns:
-        `input_word_ids`, `input_mask` and `input_type_ids`, each `[S]`.
-    """
+    """Returns `[CLS]` and a sequence: word ids, mask and type ids, each `[S]`."""
     return _pad([vocabulary.cls_id, *entry.ids], len(entry.ids) + 1, seq_length)
 
 
@@ -107,12 +103,9 @@ def _pad(ids: Sequence[int], num_first: int, seq_length: int) -> Example:
 def to_record(
     fields: Mapping[str, npt.NDArray[np.generic]], language: str, *, use_v2_feature_names: bool
 ) -> bytes:
-    """Returns an example as a serialised `tf.train.Example`.
+    """Returns an example as a serialised `tf.train.Example`; a language is a feature as well.
 
-    Args:
-        fields: Its features.
-        language: Its language, a feature as well if it has one.
-        use_v2_feature_names: Whether features are called `input_word_ids` and `input_type_ids`.
+    `use_v2_feature_names` calls features `input_word_ids` and `input_type_ids`.
     """
     features = {}
     for name, value in fields.items():

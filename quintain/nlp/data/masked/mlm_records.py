@@ -1,4 +1,4 @@
-"""Packs text files into TFRecords of masked words, as BERT is pretrained on them.
+"""TFRecords of masked words, packed from text files, for the pretraining of BERT.
 
 `quintain data mlm` is its command line.
 
@@ -98,8 +98,7 @@ class Report:
 def parse_inputs(inputs: Sequence[str]) -> dict[str, list[str]]:
     """Returns the files of each language.
 
-    Args:
-        inputs: Paths and patterns, each of which may have a language before it: `de=de/*.txt`.
+    Inputs are paths and patterns, each of which may have a language before it: `de=de/*.txt`.
 
     Raises:
         ConfigError: If nothing is given.
@@ -135,7 +134,7 @@ def write(
     Args:
         files: Text files by language, one text a line; those ending in `.gz` are compressed.
         output: Start of the names of the files to write: `output-00000-of-00001.tfrecord`.
-        vocabulary: The vocabulary.
+        vocabulary: Cuts text into tokens.
         rules: Which tokens are masked.
         settings: What the records are like.
 

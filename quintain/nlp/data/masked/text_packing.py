@@ -1,4 +1,4 @@
-"""Packs texts into sequences of a fixed length, so that little of a batch is padding.
+"""Packing of texts into sequences of a fixed length, so that little of a batch is padding.
 
 Shapes:
     L  tokens of a text
@@ -24,18 +24,11 @@ _OTHER_RATE: Final = 0.5
 def pack(
     texts: Iterable[Sequence[int] | Ids], *, seq_length: int, sep_id: int | None
 ) -> Iterator[Ids]:
-    """Joins whole texts to sequences, each text followed by `[SEP]`.
+    """Joins whole texts to sequences of `seq_length` at most, each text followed by `[SEP]`.
 
     A text that does not fit starts the next sequence. One too long for any sequence is cut into
-    pieces; none is lost. An empty text, where a document ends, ends the sequence.
-
-    Args:
-        texts: Tokens of each text.
-        seq_length: Most tokens of a sequence, without the `[CLS]` before it.
-        sep_id: The token `[SEP]`; None to join texts without one.
-
-    Yields:
-        Sequences, no longer than `seq_length`.
+    pieces; none is lost. An empty text, where a document ends, ends the sequence. Without a
+    `sep_id` texts are joined as they are.
 
     Example:
         >>> [part.tolist() for part in pack([[5], [6, 7], [8]], seq_length=5, sep_id=3)]
@@ -58,17 +51,10 @@ def pack(
 
 
 def cut_stream(texts: tf.data.Dataset, *, length: int) -> tf.data.Dataset:
-    """Joins a stream of texts and cuts it into parts of the same length, inside the graph.
+    """Joins a stream of texts `[L]` int32 and cuts it into parts `[length]`, inside the graph.
 
-    Nothing is lost and, in a stream without end, nothing is padding. The position, tokens that wait
-    for the rest of their part included, can be saved and restored.
-
-    Args:
-        texts: Elements `[L]` int32, the tokens of a text.
-        length: Tokens of a part.
-
-    Returns:
-        Elements `[length]` int32, the last one of a stream that ends padded with 0.
+    Nothing is lost; the last part of a stream that ends is padded with 0. The position, tokens that
+    wait for the rest of their part included, can be saved and restored.
     """
     ended = tf.data.Dataset.from_tensors(tf.constant([_NO_TEXT], tf.int32))
 
@@ -90,14 +76,9 @@ def cut_stream(texts: tf.data.Dataset, *, length: int) -> tf.data.Dataset:
 def pack_stream(
     texts: tf.data.Dataset, *, seq_length: int, vocabulary: bert_vocabulary.BertVocabulary
 ) -> tf.data.Dataset:
-    """Joins a stream of texts to full sequences `[CLS] ... [SEP]`, inside the graph.
+    """Joins a stream of texts `[L]` int32 to full sequences `[CLS] ... [SEP]`, inside the graph.
 
     Every text is followed by `[SEP]`, and goes on in the next sequence where one is full.
-
-    Args:
-        texts: Elements `[L]` int32, the tokens of a text.
-        seq_length: Positions of a sequence.
-        vocabulary: The vocabulary.
 
     Returns:
         Elements `[seq_length]` int32, the last one of a stream that ends padded with 0.
@@ -132,12 +113,11 @@ def pair_parts(
     Args:
         parts: `[B, S - 3]` int32, full parts; at least two of them.
         seed: `[2]` integer.
-        vocabulary: The vocabulary.
+        vocabulary: Has the special tokens.
 
     Returns:
         `input_word_ids` `[B, S]`, `[CLS] first [SEP] second [SEP]`; `input_type_ids` `[B, S]`, 0
-        and 1; and `next_sentence_labels` `[B, 1]`, 0 where the second follows the first, and 1
-        where it does not; all int32.
+        and 1; and `next_sentence_labels` `[B, 1]`, 1 where the second does not follow; all int32.
 
     Source:
         Devlin et al., 2019, section 3.1 (https://arxiv.org/abs/1810.04805).

@@ -1,4 +1,4 @@
-"""Reads sentence pairs with the Hugging Face library `datasets`: from its hub, or from local files.
+"""Sentence pairs of the Hugging Face library `datasets`, from its hub or from local files.
 
 The package is needed only here: `pip install "quintain[datasets]"`.
 """
@@ -11,7 +11,6 @@ from quintain.files import file_io, file_paths
 
 Pair = tuple[str, str]
 
-_INSTALL: Final = 'Install it with `pip install "quintain[datasets]"`.'
 _BUILDERS: Final = {
     ".json": "json",
     ".jsonl": "json",
@@ -31,7 +30,6 @@ def read_pairs(
     split: str = "",
     src_lang: str,
     tgt_lang: str,
-    keep_empty: bool,
 ) -> list[Pair]:
     """Reads all pairs of a dataset, in its order.
 
@@ -43,10 +41,9 @@ def read_pairs(
             compressed with gzip or not); or a directory, as `save_to_disk` writes it or with files
             in it.
         config: Which configuration of the dataset, such as `de-en`.
-        split: Which split, such as `train` or `train[:1000]`; may be empty if there is only one.
+        split: Which split, such as `train[:1000]`; may be empty if there is only one.
         src_lang: Key or column of the source text.
-        tgt_lang: Key or column of the target text.
-        keep_empty: Whether a pair with nothing on one side is kept, as evaluation needs it.
+        tgt_lang: Likewise of the target text.
 
     Raises:
         ConfigError: If the package is missing, or there is no such split or column.
@@ -71,12 +68,18 @@ def read_pairs(
             pairs.append(pair)
     if not pairs:
         raise errors.DataError(f"hf_name: {name!r} has no rows in split {split!r}.")
-    return pairs if keep_empty else [pair for pair in pairs if pair[0].strip() and pair[1].strip()]
+    return pairs
 
 
 def _load(name: str, config: str, split: str) -> Any:
     """Returns one split, as a `datasets.Dataset`."""
-    library = _import_library(name)
+    try:
+        library = importlib.import_module("datasets")
+    except ImportError as error:
+        raise errors.ConfigError(
+            f"hf_name: got {name!r}, but the package datasets can't be imported ({error}). "
+            'Install it with `pip install "quintain[datasets]"`.'
+        ) from error
     try:
         found = _load_any(library, name, config, split)
     except Exception as error:
@@ -111,16 +114,6 @@ def _load_any(library: Any, name: str, config: str, split: str) -> Any:
     if any(file_io.exists(file_paths.join(name, file)) for file in _SAVED):
         return library.load_from_disk(name)
     return library.load_dataset(name, config or None, split=split or None)
-
-
-def _import_library(name: str) -> Any:
-    try:
-        return importlib.import_module("datasets")
-    except ImportError as error:
-        raise errors.ConfigError(
-            f"hf_name: got {name!r}, but the package datasets can't be imported ({error}). "
-            f"{_INSTALL}"
-        ) from error
 
 
 def _check_columns(dataset: Any, name: str, wanted: tuple[str, str], *, is_nested: bool) -> None:

@@ -18,9 +18,6 @@ _GROWTH = 1.1
 def get_boundaries(max_length: int) -> list[int]:
     """Returns the upper ends of the buckets, exclusive: 8, growing by a tenth, to the maximum.
 
-    Args:
-        max_length: Longest sentence in tokens.
-
     Example:
         >>> get_boundaries(12)
         [8, 9, 10, 11, 13]
@@ -36,9 +33,7 @@ def get_boundaries(max_length: int) -> list[int]:
 def get_batch_sizes(boundaries: Sequence[int], token_budget: int) -> list[int]:
     """Returns how many pairs a batch of each bucket holds.
 
-    Args:
-        boundaries: Upper ends of the buckets, exclusive.
-        token_budget: Tokens that a batch may have on its longer side, padding included.
+    The budget counts the tokens of the longer side, padding included.
 
     Raises:
         ConfigError: If the longest sentences do not fit.
@@ -85,12 +80,7 @@ class Batching:
 
 
 def plan(max_length: int, token_budget: int, *, is_static: bool) -> Batching:
-    """Returns how training pairs are put together.
-
-    Args:
-        max_length: Longest sentence in tokens.
-        token_budget: Tokens that a batch may have on its longer side, padding included.
-        is_static: Whether all batches have the same shape, padded to `max_length`.
+    """Returns how training pairs are put together, all in one shape if that `is_static`.
 
     Raises:
         ConfigError: If the longest sentences do not fit.
@@ -112,18 +102,11 @@ def plan(max_length: int, token_budget: int, *, is_static: bool) -> Batching:
 def group_by_length(
     dataset: tf.data.Dataset, *, boundaries: Sequence[int], batch_sizes: Sequence[int]
 ) -> tf.data.Dataset:
-    """Batches a stream of pairs by length.
+    """Batches a stream of pairs, `inputs` `[S]` and `targets` `[T]`, by length.
 
     A batch leaves when its bucket is full, so that the order is a little other than that of the
-    stream. The position in the stream, half-full buckets included, can be saved and restored.
-
-    Args:
-        dataset: Elements `inputs` `[S]` and `targets` `[T]`, shorter than the last boundary.
-        boundaries: Upper ends of the buckets, exclusive.
-        batch_sizes: Pairs in a batch of each bucket.
-
-    Returns:
-        Batches of the same elements, `[B, S]` and `[B, T]`, padded with 0 to their longest.
+    stream; it is padded with 0 to its longest. The position in the stream, half-full buckets
+    included, can be saved and restored. All pairs are shorter than the last boundary.
     """
     bounds = tf.constant(boundaries, tf.int64)
     sizes = tf.constant(batch_sizes, tf.int64)

@@ -54,13 +54,9 @@ def pack_for_training(
     *,
     max_length: int,
 ) -> PackedPairs:
-    """Tokenises pairs and leaves out those that are too long.
+    """Tokenises pairs and leaves out those with a side longer than `max_length`, EOS included.
 
-    Args:
-        pairs: Sentence pairs.
-        tokenizer: Cuts both sides into tokens; or two, one for each.
-        max_length: Most tokens on a side, EOS included. The log says how many pairs are longer,
-            in a warning if it is more than one in a hundred.
+    The log says how many pairs are longer, in a warning if it is more than one in a hundred.
 
     Raises:
         DataError: If all pairs are too long, or there are none.
@@ -99,15 +95,10 @@ def pack_for_evaluation(
     *,
     max_length: int,
 ) -> PackedPairs:
-    """Tokenises pairs, cutting what is too long so that it still ends with EOS.
+    """Tokenises pairs, cutting sides longer than `max_length` so that they still end with EOS.
 
     Only the first `tokenizers.MAX_CHARACTERS_PER_TOKEN` characters for each token are looked at.
     The log says how many pairs are cut, in a warning if it is more than one in a hundred.
-
-    Args:
-        pairs: Sentence pairs.
-        tokenizer: Cuts both sides into tokens; or two, one for each.
-        max_length: Most tokens on a side, EOS included.
     """
     if not pairs:
         raise errors.DataError("input_path: no sentence pairs. Check the path.")
@@ -129,7 +120,6 @@ def pack_for_evaluation(
 
 
 def _log_share(start: str, count: int, total: int, end: str) -> None:
-    """Logs how many pairs are left out or cut, if any are."""
     if count:
         level = logging.WARNING if count > _WARNING_RATIO * total else logging.INFO
         _logger.log(level, "%s %s", start % (count, total, 100 * count / total), end)
@@ -172,11 +162,7 @@ def build_evaluation_dataset(
 ) -> tf.data.Dataset:
     """Returns every pair once, in order; the last batch may be smaller.
 
-    Args:
-        packed: The pairs.
-        batch_size: Pairs in a batch.
-        padded_length: Length to pad both sides to. None: the longest of the batch.
-        has_unique_id: Whether batches have the numbers of their pairs.
+    Sides are padded to `padded_length`, or to the longest of the batch.
 
     Returns:
         `inputs` `[B, S]` int32, `targets` `[B, T]` int32, and `unique_id` `[B]` int32 if asked for.
@@ -189,9 +175,7 @@ def build_evaluation_dataset(
 def build_evaluation_examples(packed: PackedPairs, has_unique_id: bool) -> tf.data.Dataset:
     """Returns every pair once, in order, one by one: `inputs` `[S]` and `targets` `[T]`, int32.
 
-    Args:
-        packed: The pairs.
-        has_unique_id: Whether they have their number, `unique_id` int32.
+    With `has_unique_id` they have their number, `unique_id` int32.
     """
     return build_evaluation_dataset(
         packed, batch_size=1, padded_length=None, has_unique_id=has_unique_id
@@ -206,25 +190,10 @@ def build_static_training_dataset(
 
     Epochs follow each other without a seam, so that no pair is ever left out.
 
-    Args:
-        packed: The pairs.
-        batch_size: Pairs in a batch.
-        padded_length: Length to pad both sides to.
-        seed: Seed of the order.
-
     Returns:
         `inputs` and `targets`, both `[batch_size, padded_length]` int32.
     """
-    num_pairs = len(packed.unique_ids)
-
-    def draw_order(epoch: tf.Tensor) -> tf.data.Dataset:
-        order = tf.argsort(
-            input_reader.draw_uniform(num_pairs, seed=seed, epoch=epoch), stable=True
-        )
-        return tf.data.Dataset.from_tensor_slices(order)
-
-    dataset = tf.data.Dataset.counter().flat_map(draw_order)
-    dataset = dataset.batch(batch_size, drop_remainder=True)
+    dataset = _draw_rows(packed, seed).batch(batch_size, drop_remainder=True)
     gather = _Gather(packed, padded_length, has_unique_id=False)
     return dataset.map(gather, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
 
@@ -233,23 +202,26 @@ def build_static_training_dataset(
 def build_example_dataset(packed: PackedPairs, *, seed: int) -> tf.data.Dataset:
     """Returns single pairs without end, every pair once in an epoch, in another order each.
 
-    Args:
-        packed: The pairs.
-        seed: Seed of the order.
-
     Returns:
         `inputs` `[S]` and `targets` `[T]`, int32.
     """
-    num_pairs = len(packed.unique_ids)
-
-    def draw_order(epoch: tf.Tensor) -> tf.data.Dataset:
-        places = input_reader.draw_uniform(num_pairs, seed=seed, epoch=epoch)
-        return tf.data.Dataset.from_tensor_slices(tf.argsort(places, stable=True))
 
     def take(row: tf.Tensor) -> dict[str, tf.Tensor]:
         return {"inputs": packed.sources[row], "targets": packed.targets[row]}
 
-    return tf.data.Dataset.counter().flat_map(draw_order).map(take)
+    return _draw_rows(packed, seed).map(take)
+
+
+def _draw_rows(packed: PackedPairs, seed: int) -> tf.data.Dataset:
+    """Returns the numbers of all pairs without end, each once in an epoch."""
+    num_pairs = len(packed.unique_ids)
+
+    @tf.autograph.experimental.do_not_convert
+    def draw_order(epoch: tf.Tensor) -> tf.data.Dataset:
+        places = input_reader.draw_uniform(num_pairs, seed=seed, epoch=epoch)
+        return tf.data.Dataset.from_tensor_slices(tf.argsort(places, stable=True))
+
+    return tf.data.Dataset.counter().flat_map(draw_order)
 
 
 @tf.autograph.experimental.do_not_convert
@@ -263,13 +235,7 @@ def build_dynamic_training_dataset(
     """Returns endless batches of pairs of similar length, in another composition every epoch.
 
     Every epoch holds every pair once. What does not fill a batch of its bucket goes into the next
-    longer one.
-
-    Args:
-        packed: The pairs.
-        boundaries: Upper ends of the length buckets, exclusive.
-        batch_sizes: Most pairs in a batch of each bucket.
-        seed: Seed of composition and order.
+    longer one. Boundaries are exclusive; batches have the sizes of their buckets at most.
 
     Returns:
         `inputs` `[B, S]` and `targets` `[B, T]`, int32, padded with 0 to the longest of the batch.
@@ -297,15 +263,9 @@ def build_dynamic_training_dataset(
 
 
 def _plan_batches(counts: np.ndarray, batch_sizes: Sequence[int]) -> np.ndarray:
-    """Returns the sizes of an epoch's batches, for pairs sorted by bucket.
+    """Returns the sizes of an epoch's batches, for so many pairs in each bucket, sorted by bucket.
 
-    Args:
-        counts: `[num_buckets]` pairs in each bucket.
-        batch_sizes: Most pairs in a batch of each bucket.
-
-    Returns:
-        Sizes that add up to all pairs. The last ones are evened out, so that no epoch has a batch
-        of a single odd pair.
+    The last ones are evened out, so that no epoch has a batch of a single odd pair.
     """
     sizes: list[int] = []
     last_bucket = int(np.flatnonzero(counts)[-1])

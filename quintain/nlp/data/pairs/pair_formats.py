@@ -19,9 +19,6 @@ _MAIN_FIELDS = ("input_path", "tfds_name", "hf_name", "mixture")
 def check_one_source(params: Any) -> None:
     """Checks that a config names its data in one way.
 
-    Args:
-        params: A `WMTDataConfig`.
-
     Raises:
         ConfigError: If it names none, or does so in several ways.
     """

@@ -34,10 +34,9 @@ class Part:
 
 
 def get_parts(params: Any) -> list[Part]:
-    """Returns the sources that `mixture` lists.
+    """Returns the sources that `mixture` of a `WMTDataConfig` lists.
 
-    Args:
-        params: A `WMTDataConfig`. What an entry does not set is as in this config.
+    What an entry does not set is as in the config.
 
     Raises:
         ConfigError: If an entry is no mapping, has no data, an unknown field, or a wrong weight.
@@ -92,10 +91,7 @@ def draw(
 ) -> tf.data.Dataset:
     """Returns an endless dataset of examples drawn from sources by their weights.
 
-    Args:
-        parts: The sources.
-        build: Returns the endless examples of a source, `inputs` `[S]` and `targets` `[T]`.
-        seed: Seed of the draws.
+    `build` returns the endless examples of a source, `inputs` `[S]` and `targets` `[T]`.
     """
     total = sum(part.weight for part in parts)
     return tf.data.Dataset.sample_from_datasets(

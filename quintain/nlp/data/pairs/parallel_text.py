@@ -1,4 +1,4 @@
-"""Reads sentence pairs from text files, and says exactly where a file is wrong.
+"""Sentence pairs in text files; errors name the file and the line.
 
 Two formats, each plain or compressed with gzip (a name ending in `.gz`): a TSV file with one
 `source<TAB>target` pair a line and no header, and two files whose lines belong together. Text is
@@ -21,12 +21,9 @@ def read_tsv(
 ) -> list[Pair]:
     """Reads `source<TAB>target` lines.
 
-    Args:
-        paths: Files, read in this order.
-        keep_empty: Whether a pair with nothing on one side is kept, as evaluation needs it. Blank
-            lines are never pairs.
-        skips_damaged: Whether lines that are no pair or not UTF-8, and what a torn gzip file lacks,
-            are left out with a warning.
+    Blank lines are never pairs; a pair with nothing on one side is kept for evaluation only.
+    With `skips_damaged`, lines that are no pair or not UTF-8, and what a torn gzip file lacks, are
+    left out with a warning.
 
     Raises:
         DataError: If a file cannot be read, is not UTF-8, has a line without exactly one tab, or
@@ -62,10 +59,7 @@ def read_aligned(
 ) -> list[Pair]:
     """Reads pairs of files in which line n of one translates line n of the other.
 
-    Args:
-        source_paths: Files in the source language.
-        target_paths: As many files in the target language, in the same order.
-        keep_empty: Whether a pair with nothing on one side is kept, as evaluation needs it.
+    A pair with nothing on one side is kept for evaluation only.
 
     Raises:
         DataError: If a file cannot be read or is not UTF-8, if the numbers of files or of lines

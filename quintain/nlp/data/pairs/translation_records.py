@@ -54,16 +54,11 @@ def read_pairs(
     paths: Sequence[str],
     record_format: RecordFormat,
     *,
-    keep_empty: bool = False,
     skips_damaged: bool = False,
 ) -> list[Pair]:
-    """Reads all pairs of TFRecord files.
+    """Reads all pairs of TFRecord files; those ending in `.gz` are compressed.
 
-    Args:
-        paths: Files, read in this order; those ending in `.gz` are compressed.
-        record_format: Names of the features.
-        keep_empty: Whether a pair with nothing on one side is kept, as evaluation needs it.
-        skips_damaged: Whether records that can't be read or parsed are left out with a warning.
+    With `skips_damaged`, records that can't be read or parsed are left out with a warning.
 
     Returns:
         The pairs in file order, or in the order of their `unique_id`.
@@ -93,11 +88,10 @@ def read_pairs(
             raise errors.DataError(f"{path}: no records, the file is empty. Check the path.")
     if record_format.has_unique_id:
         pairs = _in_order(pairs, unique_ids)
-    return pairs if keep_empty else [pair for pair in pairs if pair[0].strip() and pair[1].strip()]
+    return pairs
 
 
 def _read_examples(path: str, record_format: RecordFormat, skips_damaged: bool) -> tf.data.Dataset:
-    """Returns batches of examples."""
     records = input_reader.read_records(path)
     if not skips_damaged:
         return records.batch(_CHUNK).map(
@@ -147,95 +141,78 @@ def build_text_decoder(record_format: RecordFormat) -> Callable[[tf.Tensor], Exa
     return decode
 
 
-def build_tokenization(
-    tokenizer: tokenizers.SentencePieceTokenizer | tokenizers.Sides, *, max_length: int
-) -> Callable[[Example], Example]:
-    """Returns the function that cuts the strings `inputs` and `targets` into `[S]` and `[T]`.
+@dataclasses.dataclass(frozen=True)
+class PairTokenization:
+    """Tokenises pairs of strings, `inputs` and `targets`, for training."""
 
-    Args:
-        tokenizer: For both sides; or two, one for each.
-        max_length: Most tokens that anybody wants. A text too long for so few becomes an empty one,
-            see `tokenizers.MAX_CHARACTERS_PER_TOKEN`.
-    """
-    sides = dict(zip(("inputs", "targets"), tokenizers.both_sides(tokenizer), strict=True))
-    limit = max_length * tokenizers.MAX_CHARACTERS_PER_TOKEN
+    tokenizer: tokenizers.SentencePieceTokenizer | tokenizers.Sides
+    """For both sides; or two, one for each."""
 
-    def tokenize(example: Example) -> Example:
+    max_length: int
+    """Most tokens of a side, EOS included."""
+
+    def tokenize(self, example: Example) -> Example:
+        """Cuts the scalars `inputs` and `targets` into `[S]` and `[T]`.
+
+        A text too long for so few tokens becomes an empty one, see
+        `tokenizers.MAX_CHARACTERS_PER_TOKEN`.
+        """
+        limit = self.max_length * tokenizers.MAX_CHARACTERS_PER_TOKEN
+        sides = zip(("inputs", "targets"), tokenizers.both_sides(self.tokenizer), strict=True)
         tokens = {}
-        for name, side in sides.items():
-            text = example[name]
-            is_long = tf.strings.length(text, unit="UTF8_CHAR") > limit
-            tokens[name] = side.tokenize(tf.where(is_long, "", text))
+        for name, side in sides:
+            is_long = tf.strings.length(example[name], unit="UTF8_CHAR") > limit
+            tokens[name] = side.tokenize(tf.where(is_long, "", example[name]))
         return tokens
 
-    return tokenize
-
-
-def build_length_filter(max_length: int) -> Callable[[Example], tf.Tensor]:
-    """Returns the function that says whether an example has text, but no side that is too long."""
-
-    def is_usable(example: Example) -> tf.Tensor:
+    def is_usable(self, example: Example) -> tf.Tensor:
+        """Returns whether an example has text, but no side that is too long."""
         lengths = tf.stack([tf.size(example["inputs"]), tf.size(example["targets"])])
         # The EOS of an empty sentence makes its length 1.
-        return tf.reduce_all((lengths > 1) & (lengths <= max_length))
+        return tf.reduce_all((lengths > 1) & (lengths <= self.max_length))
 
-    return is_usable
+    def check(self, where: str, texts: tf.data.Dataset) -> None:
+        """Checks the start of a source, so that an endless stream of nothing can't come of it.
 
+        Where more than one pair in a hundred can't be used, a warning says how many.
 
-def check_usable(
-    where: str, examples: tf.data.Dataset, is_usable: Callable[[Example], tf.Tensor]
-) -> None:
-    """Checks the start of a source, so that an endless stream of nothing can't come of it.
+        Args:
+            where: File or entry, for messages.
+            texts: Its pairs of strings.
 
-    Where more than one pair in a hundred can't be used, a warning says how many.
-
-    Args:
-        where: File or entry, for messages.
-        examples: Its examples, `inputs` `[S]` and `targets` `[T]`.
-        is_usable: The filter of `build_length_filter`.
-
-    Raises:
-        DataError: If there is no example, or none of the first may be used for training.
-    """
-    flags = iterators.create_numpy(examples.take(_CHUNK).map(is_usable))
-    usable = [bool(flag) for flag in flags]
-    if not usable:
-        raise errors.DataError(f"{where}: no records, the file is empty. Check the path.")
-    if not any(usable):
-        raise errors.DataError(
-            f"{where}: none of the first {len(usable)} pairs can be used, all are empty on one "
-            "side or longer than max_seq_length. Check the file, or give a larger one."
-        )
-    num_dropped = len(usable) - sum(usable)
-    if num_dropped > _DROPPED_WARNING_RATIO * len(usable):
-        _logger.warning(
-            "%s: training leaves out pairs that are empty on one side or longer than "
-            "max_seq_length, %d of the first %d (%.1f %%).",
-            where, num_dropped, len(usable), 100 * num_dropped / len(usable),
-        )  # fmt: skip
+        Raises:
+            DataError: If there is no pair, or none of the first may be used for training.
+        """
+        flags = texts.take(_CHUNK).map(self.tokenize).map(self.is_usable)
+        usable = [bool(flag) for flag in iterators.create_numpy(flags)]
+        if not usable:
+            raise errors.DataError(f"{where}: no records, the file is empty. Check the path.")
+        if not any(usable):
+            raise errors.DataError(
+                f"{where}: none of the first {len(usable)} pairs can be used, all are empty on one "
+                "side or longer than max_seq_length. Check the file, or give a larger one."
+            )
+        num_dropped = len(usable) - sum(usable)
+        if num_dropped > _DROPPED_WARNING_RATIO * len(usable):
+            _logger.warning(
+                "%s: training leaves out pairs that are empty on one side or longer than "
+                "max_seq_length, %d of the first %d (%.1f %%).",
+                where, num_dropped, len(usable), 100 * num_dropped / len(usable),
+            )  # fmt: skip
 
 
 def check_files(
-    paths: Sequence[str],
-    record_format: RecordFormat,
-    tokenize: Callable[[Example], Example],
-    is_usable: Callable[[Example], tf.Tensor],
+    paths: Sequence[str], record_format: RecordFormat, tokenization: PairTokenization
 ) -> None:
     """Checks the start of every TFRecord file.
-
-    Args:
-        paths: The files.
-        record_format: Names of the features.
-        tokenize: From `build_tokenization`.
-        is_usable: The filter of `build_length_filter`.
 
     Raises:
         DataError: If a file has no record, one of its first records can't be decoded, or none of
             them may be used for training.
     """
-    decode = build_text_decoder(record_format)
     for path in paths:
         try:
-            check_usable(path, input_reader.read_records(path).map(decode).map(tokenize), is_usable)
+            records = input_reader.read_records(path)
+            tokenization.check(path, records.map(build_text_decoder(record_format)))
         except tf.errors.OpError as error:
             raise _unreadable(f"{path}: one of the first records", error, record_format) from error

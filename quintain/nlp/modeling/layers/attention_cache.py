@@ -47,8 +47,7 @@ def update_cache(
         key: `[B, Q, H, D / H]`, of the new positions.
         value: Likewise.
         cache: `key` and `value`, `[B, K, H, D / H]`; it is changed.
-        step: Place of the one new position in a cache of fixed length, which is 0 there; None
-            appends to the cache.
+        step: Place of the one new position in a cache of fixed length; None appends.
     """
     new = {"key": key, "value": value}
     for name, entries in new.items():

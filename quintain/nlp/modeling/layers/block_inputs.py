@@ -22,10 +22,7 @@ class BlockInputs(NamedTuple):
 
 
 def read_inputs(inputs: Any) -> BlockInputs:
-    """Returns the inputs of a block.
-
-    Args:
-        inputs: `x`, `[x, mask]` or `[x, key_value, mask]`.
+    """Returns the inputs of a block from `x`, `[x, mask]` or `[x, key_value, mask]`.
 
     Raises:
         ValueError: If there are more.
@@ -91,10 +88,7 @@ def choose(x: tf.Tensor, mask: Any, chosen: slice | None) -> tuple[tf.Tensor, An
 def build_attention(layer: keras.layers.Layer, shape: Any, key_value_shape: Any) -> None:
     """Makes the weights of an attention of any class, so that they are there before it is called.
 
-    Args:
-        layer: Keras' attention, or any layer that is called with `query` and `value`.
-        shape: Shape of the queries.
-        key_value_shape: Shape of what is attended to.
+    It is one of Keras, or any layer that is called with `query` and `value`, of these shapes.
     """
     if layer.built:
         return

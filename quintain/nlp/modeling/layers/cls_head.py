@@ -103,16 +103,12 @@ class ClassificationHead(_PoolingHead):
     def call(
         self, features: tf.Tensor, only_project: bool = False, training: bool | None = None
     ) -> tf.Tensor:
-        """Predicts.
+        """Predicts logits `[B, C]`.
 
         Args:
-            features: A sequence `[B, S, D]` where there is an inner layer, and vectors `[B, D]`
-                where there is none.
+            features: A sequence `[B, S, D]` where there is an inner layer, else vectors `[B, D]`.
             only_project: Whether to return what the inner layer gives, `[B, inner_dim]`.
             training: Whether to apply dropout.
-
-        Returns:
-            Logits `[B, C]`.
         """
         x = self.pool(features)
         return x if only_project else self.out_proj(self.dropout(x, training=training))
@@ -144,17 +140,7 @@ class MultiClsHeads(_PoolingHead):
     def call(
         self, features: tf.Tensor, only_project: bool = False, training: bool | None = None
     ) -> Any:
-        """Predicts.
-
-        Args:
-            features: A sequence `[B, S, D]` where there is an inner layer, and vectors `[B, D]`
-                where there is none.
-            only_project: Whether to return what the inner layer gives, `[B, inner_dim]`.
-            training: Whether to apply dropout.
-
-        Returns:
-            Logits `[B, C]` of each classifier by its name.
-        """
+        """Predicts as `ClassificationHead`: logits `[B, C]` of each classifier by its name."""
         x = self.pool(features)
         if only_project:
             return x
@@ -220,10 +206,3 @@ class PerQueryDenseHead(keras.layers.Layer):
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
         """Returns the layer that a config describes; `custom_objects` is not used."""
         return super().from_config(config)
-
-
-def freeze_pooler(encoder: keras.Model) -> None:
-    """Takes the pooler of an encoder, where nothing uses its output, out of training."""
-    pooler = getattr(encoder, "pooler", None)
-    if isinstance(pooler, keras.layers.Layer):
-        pooler.trainable = False

@@ -43,10 +43,7 @@ class DecoderBlock(attention_cache.CacheInPlace, residual_block.TransformerBlock
 
     @override
     def build(self, input_shape: Any) -> None:
-        """Creates the parts.
-
-        Args:
-            input_shape: Shapes of the inputs; or that of the first, where the memory's is the same.
+        """Creates the parts, from the shapes of the inputs, or from that of the first alone.
 
         Raises:
             ConfigError: If the first input has no three dimensions, or the number of heads does not
@@ -62,7 +59,7 @@ class DecoderBlock(attention_cache.CacheInPlace, residual_block.TransformerBlock
         self.self_attention_norm = self.build_norm("self_attention_layer_norm", shape)
         self.cross_attention_norm = self.build_norm("encdec_output_layer_norm", shape)
         self.feed_forward_norm = self.build_norm("output_layer_norm", shape)
-        self.dropout = dropout.Dropout(self.options.dropout_rate)
+        self.dropout = dropout.Dropout(self.options.dropout_rates.output)
         self.built = True
 
     def _build_attention(self, shape: Any, memory_shape: Any) -> None:
@@ -89,8 +86,7 @@ class DecoderBlock(attention_cache.CacheInPlace, residual_block.TransformerBlock
             inputs: The target `[B, T, D]`; the memory `[B, S, D]`; a mask of the memory
                 `[B, T, S]`, 1 where a position may be attended to and 0 where not; likewise one of
                 the target, `[B, T, T]`. Each mask may be None, and its `B` and first `T` may be 1.
-            cache: Keys and values of positions before these: `key` and `value`, each
-                `[B, K, H, D / H]`; it is changed. None for no cache.
+            cache: `key` and `value` of positions before these; see `attention_cache.update_cache`.
             decode_loop_step: Place of the new position in a cache of fixed length.
             training: Whether to apply dropout.
             rows: Where the tokens are, if the target is tokens alone, `[N, D]`.

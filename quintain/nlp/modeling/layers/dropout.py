@@ -30,11 +30,7 @@ class Dropout(keras.layers.Layer):
     """
 
     def __init__(self, rate: float, **kwargs: Any) -> None:
-        """Stores the rate and, unless it is 0, seeds a generator.
-
-        Args:
-            rate: Share to drop, in `[0, 1)`.
-            **kwargs: Arguments of a Keras layer.
+        """Seeds a generator, unless the share to drop is 0.
 
         Raises:
             ConfigError: If `rate` is outside `[0, 1)`.

@@ -47,11 +47,7 @@ class EncoderBlock(residual_block.TransformerBlock):
 
     @override
     def build(self, input_shape: Any) -> None:
-        """Creates the parts.
-
-        Args:
-            input_shape: Shape of the input, or of the list of inputs.
-        """
+        """Creates the parts, from the shape of the input or of the list of inputs."""
         shape, key_value_shape = block_inputs.read_shapes(input_shape)
         inner_shape = (*shape[:-1], self.output_width or shape[-1])
         self.self_attention = self._build_attention(shape, key_value_shape)
@@ -59,7 +55,7 @@ class EncoderBlock(residual_block.TransformerBlock):
         norm_shape = shape if self.norm_first else inner_shape
         self._build_attention_norms(norm_shape, key_value_shape)
         self.feed_forward_norm = self.build_norm("output_layer_norm", inner_shape)
-        self.dropout = dropout.Dropout(self.options.dropout_rate)
+        self.dropout = dropout.Dropout(self.options.dropout_rates.output)
         self.built = True
 
     def _build_attention(self, shape: Any, key_value_shape: Any) -> Any:
@@ -133,7 +129,6 @@ class EncoderBlock(residual_block.TransformerBlock):
         training: bool | None,
         rows: packed_rows.PackedRows | None,
     ) -> tuple[tf.Tensor, Any]:
-        """Returns the attention's output, and its weights if they are asked for."""
         bias = None if mask is None else fused_attention.to_bias(mask, self.compute_dtype)
         memory = None if attended is queries else attended
         output = self.self_attention(queries, bias, training=training, rows=rows, memory=memory)

@@ -9,8 +9,9 @@ Shapes:
     N  tokens of all examples, where padding is left out
 """
 
-from collections.abc import MutableMapping
-from typing import Any
+import functools
+from collections.abc import Callable, MutableMapping
+from typing import Any, ClassVar
 
 import keras
 import tensorflow as tf
@@ -45,8 +46,51 @@ def to_bias(mask: tf.Tensor, dtype: Any) -> tf.Tensor:
     return ((1.0 - tf.cast(mask, dtype)) * tf.constant(lowest, dtype))[:, tf.newaxis]
 
 
+def split_heads(
+    x: tf.Tensor, positions: tuple[Any, Any], num_heads: int, num_parts: int = 1
+) -> list[tf.Tensor]:
+    """Turns `[B, Q, num_parts * D]` into parts `[B, H, Q, D / H]`.
+
+    Args:
+        x: What is split; it may be `[B * Q, num_parts * D]` as well.
+        positions: B, or -1 to have it found, and Q.
+        num_heads: H.
+        num_parts: Parts that lie side by side.
+    """
+    width = x.shape[-1] // num_parts // num_heads
+    parts = tf.reshape(x, [*positions, num_parts, num_heads, width])
+    return tf.unstack(tf.transpose(parts, [2, 0, 3, 1, 4]))
+
+
+def mix(
+    queries: tf.Tensor,
+    keys: tf.Tensor,
+    values: tf.Tensor,
+    bias: tf.Tensor | None,
+    drop: Callable[[tf.Tensor], tf.Tensor] | None = None,
+) -> tf.Tensor:
+    """Mixes `values` `[B, H, K, D / H]` for `queries` `[B, H, Q, D / H]`, shaped as those.
+
+    The weights are the softmax of the scaled products of queries and keys, to which `bias` is
+    added in its own type; `drop` drops some of them.
+    """
+    scale = queries.shape[-1] ** -0.5
+    scores = tf.matmul(queries * tf.cast(scale, queries.dtype), keys, transpose_b=True)
+    if bias is not None:
+        scores = tf.cast(scores, bias.dtype) + bias
+    weights = tf.cast(tf.nn.softmax(tf.cast(scores, tf.float32)), values.dtype)  # [B, H, Q, K]
+    return tf.matmul(weights if drop is None else drop(weights), values)
+
+
 class _Attention(keras.layers.Layer):
-    """Base class of self-attention and cross-attention."""
+    """Base class of self-attention and cross-attention.
+
+    `num_heads` must divide `width`, that of inputs and outputs. `kernel_initializer` draws kernels
+    split by heads, as Keras' attention does; None draws whole matrices by Glorot.
+    """
+
+    projections: ClassVar[dict[str, int]]
+    """Projections of the inputs, and of how many parts each is."""
 
     def __init__(
         self,
@@ -67,6 +111,13 @@ class _Attention(keras.layers.Layer):
         self._given = layer_arguments.LayerArguments(given)
         self.output_projection = self._project("output", is_joining=True)
         self.dropout = dropout.Dropout(dropout_rate)
+        for name, num_parts in self.projections.items():
+            setattr(self, name, self._project(name, num_parts))
+
+    def build(self, input_shape: Any) -> None:
+        """Builds the projections."""
+        for name in (*self.projections, "output_projection"):
+            getattr(self, name).build(input_shape)
 
     def _project(
         self, name: str, num_parts: int = 1, *, is_joining: bool = False
@@ -92,8 +143,7 @@ class _Attention(keras.layers.Layer):
         """Turns `[B, Q, num_parts * D]`, or such `rows`, into parts `[B, H, Q, D / H]`."""
         x = x if rows is None else rows.spread(x)  # [B, Q, num_parts * D]
         shape = tf.shape(x)
-        heads = [shape[0], shape[1], num_parts, self.num_heads, self.width // self.num_heads]
-        return tf.unstack(tf.transpose(tf.reshape(x, heads), [2, 0, 3, 1, 4]))
+        return split_heads(x, (shape[0], shape[1]), self.num_heads, num_parts)
 
     def attend(
         self,
@@ -103,35 +153,22 @@ class _Attention(keras.layers.Layer):
         bias: tf.Tensor | None,
         training: bool,
     ) -> tf.Tensor:
-        """Mixes `values` by the softmax of the scaled products of `queries` and `keys`.
+        """Mixes `values` by the softmax of the scaled products of `queries` and `keys`; see `mix`.
 
-        Args:
-            queries: `[B, H, Q, D / H]`.
-            keys: `[B, H, K, D / H]`.
-            values: `[B, H, K, D / H]`.
-            bias: Added to the scores, broadcast to `[B, H, Q, K]`; None for nothing. It may be
-                learnt.
-            training: Whether to drop weights.
-
-        Returns:
-            `[B, H, Q, D / H]`.
+        `bias` is broadcast to `[B, H, Q, K]`, and may be learnt.
         """
-        scale = (self.width // self.num_heads) ** -0.5
         is_known = bias is None or bias.shape.rank == 4
         is_own = own_classes.is_changed(self.dropout, dropout.Dropout)
         if is_known and not is_own and dropout.can_be_native(queries):
             weights = attention_weights.weigh(
                 tf.matmul(queries, keys, transpose_b=True),
                 None if bias is None else tf.cast(bias, queries.dtype),
-                scale=scale,
+                scale=(self.width // self.num_heads) ** -0.5,
                 draw=self.dropout.draw(training),
             )
             return tf.matmul(weights, values)
-        scores = tf.matmul(queries * tf.cast(scale, queries.dtype), keys, transpose_b=True)
-        if bias is not None:
-            scores += bias
-        weights = tf.cast(tf.nn.softmax(tf.cast(scores, tf.float32)), values.dtype)  # [B, H, Q, K]
-        return tf.matmul(self.dropout(weights, training=training), values)
+        drop = functools.partial(self.dropout, training=training)
+        return mix(queries, keys, values, bias, drop)
 
     def attend_at_once(
         self,
@@ -182,30 +219,8 @@ class _Attention(keras.layers.Layer):
 class SelfAttention(_Attention):
     """Attention of a sequence to itself, or of its beginning to all of it."""
 
-    def __init__(
-        self, num_heads: int, width: int, *, dropout_rate: float, use_bias: bool, **kwargs: Any
-    ) -> None:
-        """Creates the projections.
-
-        Args:
-            num_heads: Attention heads; must divide `width`.
-            width: Width of inputs and outputs.
-            dropout_rate: Share of the attention weights that training drops.
-            use_bias: Whether projections have biases.
-            **kwargs: `kernel_initializer`, which draws kernels split by heads as Keras' attention
-                does; None draws whole matrices by Glorot. `bias_initializer`. Arguments of a Keras
-                layer.
-
-        Raises:
-            ConfigError: If `num_heads` does not divide `width`.
-        """
-        super().__init__(num_heads, width, dropout_rate=dropout_rate, use_bias=use_bias, **kwargs)
-        self.query_key_value = self._project("query_key_value", 3)
-
-    def build(self, input_shape: Any) -> None:
-        """Builds the projections."""
-        self.query_key_value.build(input_shape)
-        self.output_projection.build(input_shape)
+    projections: ClassVar = {"query_key_value": 3}
+    query_key_value: projection.Projection
 
     def call(
         self,
@@ -253,12 +268,7 @@ class SelfAttention(_Attention):
     ) -> tf.Tensor:
         """Attends from new positions `[B, Q, D]` to those of a cache and to themselves.
 
-        Args:
-            inputs: The new positions.
-            bias: Added to the scores, broadcast to `[B, H, Q, K]`.
-            cache: Keys and values of the others, see `attention_cache.update_cache`; it is changed.
-            decode_loop_step: Place of the new position in a cache of fixed length.
-            training: Whether to apply dropout.
+        The cache is changed; see `attention_cache.update_cache`.
         """
         queries, *new = self.split_heads(self.query_key_value(inputs), 3)
         key, value = (tf.transpose(part, [0, 2, 1, 3]) for part in new)  # [B, Q, H, D / H]
@@ -270,42 +280,17 @@ class SelfAttention(_Attention):
 class CrossAttention(_Attention):
     """Attention of one sequence to another, the memory."""
 
-    def __init__(
-        self, num_heads: int, width: int, *, dropout_rate: float, use_bias: bool, **kwargs: Any
-    ) -> None:
-        """Creates the projections.
-
-        Args:
-            num_heads: Attention heads; must divide `width`.
-            width: Width of inputs, memory and outputs.
-            dropout_rate: Share of the attention weights that training drops.
-            use_bias: Whether projections have biases.
-            **kwargs: As for `SelfAttention`.
-
-        Raises:
-            ConfigError: If `num_heads` does not divide `width`.
-        """
-        super().__init__(num_heads, width, dropout_rate=dropout_rate, use_bias=use_bias, **kwargs)
-        self.query = self._project("query")
-        self.key_value = self._project("key_value", 2)
-
-    def build(self, input_shape: Any) -> None:
-        """Builds the projections."""
-        self.query.build(input_shape)
-        self.key_value.build(input_shape)
-        self.output_projection.build(input_shape)
+    projections: ClassVar = {"query": 1, "key_value": 2}
+    query: projection.Projection
+    key_value: projection.Projection
 
     def read_memory(
         self, memory: tf.Tensor, rows: packed_rows.PackedRows | None = None
     ) -> tuple[tf.Tensor, tf.Tensor] | tf.Tensor:
-        """Returns the keys and values of a memory, `[B, H, K, D / H]` each.
+        """Returns the keys and values of a memory `[B, K, D]`, `[B, H, K, D / H]` each.
 
         In training steps with native kernels that is `[B, K, 2 * D]`, both side by side, unless a
-        class of its own has another `call`.
-
-        Args:
-            memory: `[B, K, D]`; or `[N, D]`, its tokens alone.
-            rows: Where the tokens are, if `memory` has tokens alone.
+        class of its own has another `call`. The memory may be tokens alone, the `rows` `[N, D]`.
         """
         joint = self.key_value(memory)
         # A `call` of a class of its own takes keys and values apart.

@@ -38,11 +38,7 @@ class LayerArguments:
     """
 
     def __init__(self, given: Mapping[str, Any]) -> None:
-        """Reads the arguments.
-
-        Args:
-            given: Arguments by name; `locals()` of the constructor, before it sets other names.
-        """
+        """Reads `locals()` of a constructor, before it sets other names."""
         self._names = tuple(name for name in given if name not in _NOT_ARGUMENTS)
         for name in self._names:
             setattr(self, name, _resolve(name.rpartition("_")[2], given[name]))
@@ -59,8 +55,7 @@ class LayerArguments:
     def for_dense(self, *, has_activity: bool = True) -> dict[str, Any]:
         """Returns what a dense layer of the layer is made with, its own copies of initializers.
 
-        Args:
-            has_activity: Whether the layer's `activity_regularizer` is the dense layer's as well.
+        With `has_activity` the layer's `activity_regularizer` is the dense layer's as well.
         """
         shared = [*_DENSE, "activity_regularizer"] if has_activity else _DENSE
         options = {name: getattr(self, name) for name in shared if name in self._names}

@@ -65,10 +65,6 @@ def normalise_plainly(
 def standardise(inputs: tf.Tensor, epsilon: float) -> tuple[tf.Tensor, tf.Tensor]:
     """Shifts and scales each row of `[N, D]` to mean 0 and variance 1.
 
-    Args:
-        inputs: The rows.
-        epsilon: Added to the variance.
-
     Returns:
         The rows, and what each was multiplied by, `[N, 1]`.
     """

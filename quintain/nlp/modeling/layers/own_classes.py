@@ -1,4 +1,4 @@
-"""Finds out whether parts of a model are of classes of a user's own that compute otherwise.
+"""Detection of parts of a model that a user's own class computes otherwise.
 
 What reads the weights of a part, instead of calling it, has to ask that first.
 """

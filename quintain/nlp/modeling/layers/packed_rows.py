@@ -32,11 +32,9 @@ class PackedRows:
     """
 
     def __init__(self, is_token: tf.Tensor) -> None:
-        """Finds the tokens.
+        """Finds the tokens of `[B, S]` bool, false for padding.
 
-        Args:
-            is_token: `[B, S]` bool, false for padding. The batch's first position gets a row even
-                if it is padding, so that there is one to fill padding with.
+        The batch's first position gets a row even if it is padding, which is filled with it.
         """
         self._shape = tf.shape(is_token)
         flat = tf.reshape(is_token, [-1])  # [B * S]
@@ -83,11 +81,8 @@ class PackedRows:
 
 
 def find(is_token: tf.Tensor, *, is_wanted: bool) -> PackedRows | None:
-    """Returns where the tokens of a batch are, or None if padding is to be computed as well.
+    """Returns where the tokens of a batch `[B, S]` are, or None if padding is computed as well.
 
-    Args:
-        is_token: `[B, S]` bool, false for padding.
-        is_wanted: Whether to skip padding where that can be done: not in a step that XLA compiles,
-            which needs fixed shapes.
+    It is, though tokens alone are wanted, in a step that XLA compiles, which needs fixed shapes.
     """
     return PackedRows(is_token) if is_wanted and not replica_steps.is_compiled() else None

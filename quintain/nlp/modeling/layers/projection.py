@@ -36,7 +36,7 @@ class Projection(keras.layers.Layer):
         drawn_shape: Sequence[int] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Stores the sizes.
+        """Creates a layer without weights.
 
         Args:
             width: Output width of each part.
@@ -48,8 +48,8 @@ class Projection(keras.layers.Layer):
             bias_regularizer: Likewise of the bias.
             kernel_constraint: Keras' constraint on the kernel.
             bias_constraint: Likewise on the bias.
-            drawn_shape: Shape in which the initializer draws each part of the kernel, if it may
-                depend on it; None for the part's own, `[D, width]`.
+            drawn_shape: Shape in which the initializer draws each part of the kernel; None for the
+                part's own, `[D, width]`.
             **kwargs: Arguments of a Keras layer.
         """
         given = locals()

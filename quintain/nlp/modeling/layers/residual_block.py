@@ -7,7 +7,8 @@ Shapes:
 """
 
 import dataclasses
-from typing import Any
+import operator
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
@@ -31,13 +32,6 @@ class ResidualBlock(keras.layers.Layer):
     dropout: Any
 
     def __init__(self, norm_first: bool, norm_epsilon: float, **kwargs: Any) -> None:
-        """Stores how sub-layers are normalised.
-
-        Args:
-            norm_first: Whether inputs of the sub-layers are normalised, instead of outputs.
-            norm_epsilon: Added to the variance.
-            **kwargs: Arguments of a Keras layer.
-        """
         super().__init__(**kwargs)
         self.norm_first = norm_first
         self.norm_epsilon = norm_epsilon
@@ -76,16 +70,13 @@ class ResidualBlock(keras.layers.Layer):
     def go_on(
         self, x: tf.Tensor | None, output: tf.Tensor, norms: tuple[Any, Any], training: bool | None
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Leaves a sub-layer and enters the next.
+        """Leaves a sub-layer and enters the next: returns what that adds to, and its input.
 
         Args:
             x: The first's input; None to add its output to nothing.
             output: The first's output.
             norms: The normalisations of both.
             training: Whether to apply dropout.
-
-        Returns:
-            What the next adds its output to, and its input.
         """
         norm, next_norm = norms
         if self.norm_first and x is not None and self._can_fuse(next_norm, x, output):
@@ -126,30 +117,43 @@ class ResidualBlock(keras.layers.Layer):
         entered = self.enter(x, norm) if entered is None else entered
         return self.leave(x, self.feed_forward(entered, training=training), norm, training)
 
-    @property
-    def _attention_layer(self) -> keras.layers.Layer:
-        return self.self_attention
+    # The names that the reference has for the parts.
+    _attention_layer = property(operator.attrgetter("self_attention"))
+    _attention_layer_norm = property(operator.attrgetter("self_attention_norm"))
+    _intermediate_dense = property(operator.attrgetter("feed_forward.expand"))
+    _output_dense = property(operator.attrgetter("feed_forward.contract"))
+    _output_layer_norm = property(operator.attrgetter("feed_forward_norm"))
 
-    @property
-    def _attention_layer_norm(self) -> keras.layers.Layer:
-        return self.self_attention_norm
 
-    @property
-    def _intermediate_dense(self) -> keras.layers.Layer:
-        return self.feed_forward.expand
+class DropoutRates(NamedTuple):
+    """Shares of values that training drops."""
 
-    @property
-    def _output_dense(self) -> keras.layers.Layer:
-        return self.feed_forward.contract
+    output: float = 0.0
+    """Of each part's output."""
 
-    @property
-    def _output_layer_norm(self) -> keras.layers.Layer:
-        return self.feed_forward_norm
+    attention: float = 0.0
+    """Of the attention weights."""
+
+    inner: float = 0.0
+    """Of what is inside the feed-forward part."""
+
+
+class Initializers(NamedTuple):
+    """Keras' initializers of a block."""
+
+    kernel: Any
+    """Of kernels."""
+
+    bias: Any = "zeros"
+    """Of biases."""
+
+    attention: Any = None
+    """Of attention's kernels; None for the others'."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BlockOptions:
-    """Sizes and rates of a Transformer's block."""
+    """Options of a Transformer's block."""
 
     num_heads: int
     """Attention heads."""
@@ -160,14 +164,11 @@ class BlockOptions:
     activation: Any
     """Keras' name of its activation, or a function."""
 
-    dropout_rate: float = 0.0
-    """Share of each part's output that training drops."""
+    dropout_rates: DropoutRates
+    """Rates of dropout."""
 
-    attention_dropout_rate: float = 0.0
-    """Share of the attention weights that training drops."""
-
-    inner_dropout_rate: float = 0.0
-    """Share of values inside the feed-forward part that training drops."""
+    initializers: Initializers
+    """Initializers of the weights."""
 
     use_bias: bool = True
     """Whether the projections of attention have biases."""
@@ -178,21 +179,11 @@ class BlockOptions:
     norm_epsilon: float = 1e-12
     """Added to the variance in normalisation."""
 
-    kernel_initializer: Any = dataclasses.field(default_factory=keras.initializers.GlorotUniform)
-    """Keras' initializer of kernels."""
-
-    bias_initializer: Any = "zeros"
-    """Keras' initializer of biases."""
-
-    attention_initializer: Any = None
-    """Keras' initializer of attention's kernels; None for the others'."""
-
 
 class TransformerBlock(ResidualBlock):
     """A residual block with the options of the Transformer's, and the parts that follow of them."""
 
     def __init__(self, options: BlockOptions, **kwargs: Any) -> None:
-        """Stores the options; `build` creates the parts."""
         super().__init__(options.norm_first, options.norm_epsilon, **kwargs)
         self.options = options
 
@@ -207,18 +198,18 @@ class TransformerBlock(ResidualBlock):
         return {
             "num_heads": options.num_heads,
             "width": width,
-            "dropout_rate": options.attention_dropout_rate,
+            "dropout_rate": options.dropout_rates.attention,
             "use_bias": options.use_bias,
-            "kernel_initializer": options.attention_initializer or options.kernel_initializer,
-            "bias_initializer": options.bias_initializer,
+            "kernel_initializer": options.initializers.attention or options.initializers.kernel,
+            "bias_initializer": options.initializers.bias,
         }
 
     def list_dense_options(self) -> dict[str, Any]:
         """Returns what a dense layer of the feed-forward part is made with."""
-        options = self.options
+        initializers = self.options.initializers
         return {
-            "kernel_initializer": tf_utils.clone_initializer(options.kernel_initializer),
-            "bias_initializer": tf_utils.clone_initializer(options.bias_initializer),
+            "kernel_initializer": tf_utils.clone_initializer(initializers.kernel),
+            "bias_initializer": tf_utils.clone_initializer(initializers.bias),
         }
 
     def build_feed_forward(self, shape: Any) -> feed_forward.FeedForward:
@@ -228,7 +219,7 @@ class TransformerBlock(ResidualBlock):
             shape[-1],
             options.inner_width,
             activation=options.activation,
-            dropout_rate=options.inner_dropout_rate,
+            dropout_rate=options.dropout_rates.inner,
             dense_options=self.list_dense_options,
         )
         layer.build(shape)

@@ -37,16 +37,10 @@ class BertClassifier(constructed_model.ConstructedModel):
         cls_head: keras.layers.Layer | None = None,
         **kwargs: Any,
     ) -> None:
+        given = constructed_model.arguments(locals())
+        del given["dropout_rate"]
         super().__init__(**kwargs)
-        config = {
-            "network": network,
-            "num_classes": num_classes,
-            "head_name": head_name,
-            "initializer": initializer,
-            "use_encoder_pooler": use_encoder_pooler,
-            "cls_head": cls_head,
-        }
-        self._keep_config(**config)
+        self._keep_config(**given)
         self.encoder = network
         self.num_classes = num_classes
         self.head_name = head_name

@@ -1,4 +1,4 @@
-"""BERT in pretraining: predicts masked words, and whether one sentence follows another.
+"""BERT in pretraining, with heads for masked words and for the next sentence.
 
 Shapes:
     B  examples in the batch
@@ -48,15 +48,10 @@ class BertPretrainer(constructed_model.ConstructedModel):
             ValueError: If `output` is none of these, or the sequence is shorter than
                 `num_token_predictions`.
         """
+        given = constructed_model.arguments(locals())
+        del given["embedding_table"]
         super().__init__(**kwargs)
-        self._keep_config(
-            network=network,
-            num_classes=num_classes,
-            num_token_predictions=num_token_predictions,
-            activation=activation,
-            initializer=initializer,
-            output=output,
-        )
+        self._keep_config(**given)
         self.encoder = network
         self.num_token_predictions = num_token_predictions
         width, pooled_width = encoder_outputs.get_widths(network)
@@ -137,14 +132,10 @@ class BertPretrainerV2(constructed_model.ConstructedModel):
         Raises:
             ValueError: If two classifiers have the same name.
         """
+        given = constructed_model.arguments(locals())
+        del given["customized_masked_lm"]
         super().__init__(name=name, **kwargs)
-        self._keep_config(
-            encoder_network=encoder_network,
-            mlm_initializer=mlm_initializer,
-            mlm_activation=mlm_activation,
-            classification_heads=classification_heads,
-            name=name,
-        )
+        self._keep_config(**given)
         self.encoder_network = encoder_network
         heads = list(classification_heads or [])
         if len({head.name for head in heads}) != len(heads):

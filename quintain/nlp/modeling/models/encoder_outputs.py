@@ -17,10 +17,8 @@ from quintain.nlp.modeling.networks import text_encoder
 def run(network: Any, inputs: Any) -> dict[str, Any]:
     """Encodes a batch.
 
-    Args:
-        network: An encoder whose outputs are a dictionary, or a list of the sequence (or of those
-            of all blocks) and the pooled output.
-        inputs: The encoder's inputs; a dictionary may hold others.
+    The network's outputs are a dictionary, or a list of the sequence (or of those of all blocks)
+    and the pooled output. A dictionary of inputs may hold others than the encoder's.
 
     Returns:
         `sequence_output` `[B, S, D]`, `pooled_output` `[B, D]`, and what else there is.

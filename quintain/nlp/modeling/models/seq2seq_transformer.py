@@ -73,25 +73,24 @@ class Seq2SeqTransformer(constructed_model.ConstructorConfig, keras.Model):
             embedding_width: Width of the model.
             dropout_rate: Share of the embeddings' values that training drops.
             padded_decode: Whether decoding keeps fixed shapes. Needs `decode_max_length`.
-            decode_max_length: Longest output. None allows the source's length plus
-                `extra_decode_length`.
+            decode_max_length: Longest output; None allows the source's length and more.
             extra_decode_length: How many ids longer than its source an output may be.
             beam_size: Candidates kept for each example while decoding.
             alpha: Strength of the length normalisation while decoding.
             encoder_layer: The encoder; None for the published base model's.
-            decoder_layer: The decoder; None for the published base model's.
+            decoder_layer: Likewise the decoder.
             eos_id: Id, or ids, that end a sequence.
-            position_repeats: Copies of the positions' sinusoids, each of a part of the width. More
+            position_repeats: Copies of the positions' sinusoids, each of a part of the width; more
                 than 1 in a model that grew from a narrower one, see `growth`.
             min_length: Fewest ids of an output, its end not counted.
             no_repeat_ngram_size: No output holds the same so many ids in a row twice; 0 allows all.
             target_vocab_size: Number of ids of the target, which then has embeddings of its own;
-                id 0 is padding. None: source and target share ids and embeddings.
+                None: source and target share ids and embeddings.
             embed_start: Whether a target starts with the embedding of id 0, and padding in it has
                 that too, instead of zeros.
-            skip_padding: Whether training computes nothing but attention weights for padding.
-                Logits at padding then mean nothing, and no gradient flows from them. Steps that
-                XLA compiles, which need fixed shapes, compute it all the same.
+            skip_padding: Whether training computes nothing but attention weights for padding, where
+                XLA does not need fixed shapes. Logits at padding then mean nothing, and no gradient
+                flows from them.
             **kwargs: Arguments of a Keras model.
 
         Raises:
@@ -282,15 +281,14 @@ class Seq2SeqTransformer(constructed_model.ConstructorConfig, keras.Model):
         seed: tf.Tensor | None = None,
         weights: int8_weights.Int8Model | None = None,
     ) -> dict[str, tf.Tensor]:
-        """Finds outputs for sources.
+        """Finds outputs for sources `[B, S]`, ids padded with 0.
 
         Args:
-            source: `[B, S]` ids padded with 0.
+            source: The sources.
             options: How to; None for the model's own settings.
             prefix: `[B, P]` ids padded with 0: what outputs start with. None for nothing.
             seed: `[2]` integers: equal ones draw the same samples from the same batch.
-            weights: This model's, rounded before, where `options` ask for int8; None rounds them
-                now.
+            weights: This model's, rounded before, where `options` ask for int8.
 
         Returns:
             `outputs`, `[B, N, L]` int32 ids padded with 0, and `scores`, `[B, N]` float32, best

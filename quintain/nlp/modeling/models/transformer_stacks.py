@@ -17,7 +17,7 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.nlp.modeling import layers
+from quintain.nlp.modeling import constructed_model, layers
 from quintain.nlp.modeling.layers import (
     decoder_block,
     encoder_block,
@@ -36,13 +36,13 @@ def attention_initializer(hidden_size: int) -> keras.initializers.Initializer:
 class _Stack(keras.layers.Layer):
     """Blocks on top of each other, and a normalisation at the end."""
 
-    def __init__(self, block_arguments: dict[str, Any], num_layers: int, **kwargs: Any) -> None:
+    def __init__(self, given: dict[str, Any], **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.num_layers = num_layers
-        self.num_attention_heads = block_arguments["num_attention_heads"]
-        self.block_arguments = block_arguments
+        self.num_layers: int = given.pop("num_layers")
+        self.num_attention_heads = given["num_attention_heads"]
+        self.block_arguments = given
         self.blocks: list[Any] = []
-        self.output_normalization = LayerNormalization(block_arguments["norm_epsilon"])
+        self.output_normalization = LayerNormalization(given["norm_epsilon"])
 
     @override
     def build(self, input_shape: Any) -> None:
@@ -64,22 +64,25 @@ class _Stack(keras.layers.Layer):
         self.built = True
 
     def _build_block(self, index: int, *, attention_initializer: Any, name: str) -> Any:
-        """Returns the block of a number."""
         raise NotImplementedError
 
-    def _list_options(self, initializer: Any) -> residual_block.BlockOptions:
+    def _build_options(self, initializer: Any) -> residual_block.BlockOptions:
         given = self.block_arguments
         return residual_block.BlockOptions(
             num_heads=given["num_attention_heads"],
             inner_width=given["intermediate_size"],
             activation=given["activation"],
-            dropout_rate=given["dropout_rate"],
-            attention_dropout_rate=given["attention_dropout_rate"],
-            inner_dropout_rate=given["intermediate_dropout"],
+            dropout_rates=residual_block.DropoutRates(
+                given["dropout_rate"],
+                given["attention_dropout_rate"],
+                given["intermediate_dropout"],
+            ),
+            initializers=residual_block.Initializers(
+                keras.initializers.GlorotUniform(), attention=initializer
+            ),
             use_bias=given["use_bias"],
             norm_first=given["norm_first"],
             norm_epsilon=given["norm_epsilon"],
-            attention_initializer=initializer,
         )
 
     @override
@@ -111,18 +114,7 @@ class TransformerEncoder(_Stack):
         intermediate_dropout: float = 0.0,
         **kwargs: Any,
     ) -> None:
-        arguments = {
-            "num_attention_heads": num_attention_heads,
-            "intermediate_size": intermediate_size,
-            "activation": activation,
-            "dropout_rate": dropout_rate,
-            "attention_dropout_rate": attention_dropout_rate,
-            "use_bias": use_bias,
-            "norm_first": norm_first,
-            "norm_epsilon": norm_epsilon,
-            "intermediate_dropout": intermediate_dropout,
-        }
-        super().__init__(arguments, num_layers, **kwargs)
+        super().__init__(constructed_model.arguments(locals()), **kwargs)
 
     @property
     def encoder_layers(self) -> list[Any]:
@@ -131,7 +123,7 @@ class TransformerEncoder(_Stack):
 
     @override
     def _build_block(self, index: int, *, attention_initializer: Any, name: str) -> Any:
-        return encoder_block.EncoderBlock(self._list_options(attention_initializer), name=name)
+        return encoder_block.EncoderBlock(self._build_options(attention_initializer), name=name)
 
     @override
     def call(
@@ -141,15 +133,12 @@ class TransformerEncoder(_Stack):
         *,
         rows: packed_rows.PackedRows | None = None,
     ) -> tf.Tensor:
-        """Encodes.
+        """Encodes; the result is shaped as the inputs.
 
         Args:
             encoder_inputs: `[B, S, D]`; or `[N, D]`, the tokens alone.
             attention_mask: `[B, S, S]`, or `[B, 1, S]`: 1 where a position may be attended to.
             rows: Where the tokens are, if the inputs are tokens alone.
-
-        Returns:
-            Shaped as the inputs.
         """
         x = encoder_inputs
         where = {} if rows is None else {"rows": rows}
@@ -178,20 +167,7 @@ class TransformerDecoder(_Stack):
         cross_attention_cls: Any = None,
         **kwargs: Any,
     ) -> None:
-        arguments = {
-            "num_attention_heads": num_attention_heads,
-            "intermediate_size": intermediate_size,
-            "activation": activation,
-            "dropout_rate": dropout_rate,
-            "attention_dropout_rate": attention_dropout_rate,
-            "use_bias": use_bias,
-            "norm_first": norm_first,
-            "norm_epsilon": norm_epsilon,
-            "intermediate_dropout": intermediate_dropout,
-            "self_attention_cls": self_attention_cls,
-            "cross_attention_cls": cross_attention_cls,
-        }
-        super().__init__(arguments, num_layers, **kwargs)
+        super().__init__(constructed_model.arguments(locals()), **kwargs)
         # Keras copies what it converts, so that a caller would not see changes of its cache.
         self._convert_input_args = False
 
@@ -207,25 +183,18 @@ class TransformerDecoder(_Stack):
 
     @override
     def _build_block(self, index: int, *, attention_initializer: Any, name: str) -> Any:
-        given = self.block_arguments
+        given = dict(self.block_arguments)
         classes = {
-            name: _choose_class(given[name], index)
-            for name in ("self_attention_cls", "cross_attention_cls")
+            field: _choose_class(given.pop(field), index)
+            for field in ("self_attention_cls", "cross_attention_cls")
         }
         if not any(classes.values()):
-            return decoder_block.DecoderBlock(self._list_options(attention_initializer), name=name)
+            return decoder_block.DecoderBlock(self._build_options(attention_initializer), name=name)
         return layers.TransformerDecoderBlock(
-            given["num_attention_heads"],
-            given["intermediate_size"],
-            given["activation"],
-            dropout_rate=given["dropout_rate"],
-            attention_dropout_rate=given["attention_dropout_rate"],
-            intermediate_dropout=given["intermediate_dropout"],
-            use_bias=given["use_bias"],
-            norm_first=given["norm_first"],
-            norm_epsilon=given["norm_epsilon"],
+            intermediate_activation=given.pop("activation"),
             attention_initializer=attention_initializer,
             name=name,
+            **given,
             **classes,
         )
 
@@ -243,7 +212,7 @@ class TransformerDecoder(_Stack):
         rows: packed_rows.PackedRows | None = None,
         memory_rows: packed_rows.PackedRows | None = None,
     ) -> Any:
-        """Decodes all positions at once, or the next ones with a cache.
+        """Decodes all positions at once, or the next ones with a cache, shaped as the target.
 
         Args:
             target: `[B, T, D]`; or `[N, D]`, the tokens alone.
@@ -257,9 +226,6 @@ class TransformerDecoder(_Stack):
             return_all_decoder_outputs: Whether to return a list of all blocks' normalised outputs.
             rows: Where the tokens are, if the target is tokens alone.
             memory_rows: Likewise of the memory.
-
-        Returns:
-            Shaped as the target.
         """
         x, outputs = target, []
         where = {"rows": rows, "memory_rows": memory_rows} if rows is not None else {}

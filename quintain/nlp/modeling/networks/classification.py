@@ -39,15 +39,14 @@ class Classification(constructed_model.ConstructorConfig, keras.Model):
         Raises:
             ValueError: If `output` is none of these.
         """
+        given = constructed_model.arguments(locals())
         check_output(output)
         vector = keras.Input((input_width,), dtype="float32", name="cls_output")
         logits = keras.layers.Dense(
             num_classes, kernel_initializer=initializer, name="predictions_transform_logits"
         )(vector)
         super().__init__(inputs=vector, outputs=normalize(logits, output), **kwargs)
-        self._keep_config(
-            input_width=input_width, num_classes=num_classes, initializer=initializer, output=output
-        )
+        self._keep_config(**given)
         self.logits = logits
 
 

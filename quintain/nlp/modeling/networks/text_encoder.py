@@ -73,8 +73,7 @@ class TextEncoder(constructed_model.ConstructedModel):
             max_sequence_length: Longest sequence.
             type_vocab_size: Type ids, such as first and second sentence.
             dropout_rate: Share of the embeddings' values that training drops.
-            embedding_width: Width of the embeddings, which are projected to `hidden_size`; None:
-                the same.
+            embedding_width: Width of the embeddings, which are projected to `hidden_size`.
             embedding_layer: Embeds the words, in place of a new layer; has `embeddings`.
             with_dense_inputs: Whether `inputs` lists vectors that come after the words.
             dict_inputs: Whether `inputs` are a dictionary.
@@ -317,7 +316,6 @@ class TextEncoder(constructed_model.ConstructedModel):
     def _run_blocks(
         self, x: tf.Tensor, mask: tf.Tensor, rows: packed_rows.PackedRows | None
     ) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
-        """Returns the outputs of all blocks, and their attention weights where wanted."""
         outputs: list[tf.Tensor] = []
         scores: list[tf.Tensor] = []
         last = len(self._transformer_layers) - 1
@@ -333,7 +331,6 @@ class TextEncoder(constructed_model.ConstructedModel):
         return outputs, scores
 
     def _structure(self, results: dict[str, Any]) -> Any:
-        """Returns the outputs as a dictionary or as a list."""
         if self.dict_outputs:
             return results
         key = "encoder_outputs" if self.return_all_encoder_outputs else "sequence_output"

@@ -89,31 +89,6 @@ class _Norm(NamedTuple):
         return standardised * self.gamma + self.beta
 
 
-class _Heads(NamedTuple):
-    """Sizes of the heads, and how to get them side by side and apart."""
-
-    num_heads: int
-    width: int
-
-    def split(self, x: tf.Tensor, num_candidates: int) -> tf.Tensor:
-        """Turns `[b * K, D]` into `[b, H, K, D / H]`."""
-        parts = tf.reshape(x, [-1, num_candidates, self.num_heads, self.width // self.num_heads])
-        return tf.transpose(parts, [0, 2, 1, 3])  # [b, H, K, N]
-
-    def merge(self, x: tf.Tensor) -> tf.Tensor:
-        """Turns `[b, H, K, D / H]` into `[b * K, D]`."""
-        return tf.reshape(tf.transpose(x, [0, 2, 1, 3]), [-1, self.width])
-
-    def attend(
-        self, queries: tf.Tensor, keys: tf.Tensor, values: tf.Tensor, bias: tf.Tensor
-    ) -> tf.Tensor:
-        """Mixes `values` `[b, H, N, D / H]` for `queries` `[b, H, K, D / H]`."""
-        scale = (self.width // self.num_heads) ** -0.5
-        scores = tf.matmul(queries * tf.cast(scale, queries.dtype), keys, transpose_b=True)
-        weights = tf.nn.softmax(tf.cast(scores, tf.float32) + bias)  # [b, H, K, T * K]
-        return self.merge(tf.matmul(tf.cast(weights, values.dtype), values))
-
-
 class _Block:
     """One block of the decoder, its weights read."""
 
@@ -125,7 +100,7 @@ class _Block:
         is_compiled: bool,
     ) -> None:
         own, source, inner = block.self_attention, block.cross_attention, block.feed_forward
-        self._heads = _Heads(own.num_heads, own.width)
+        self._num_heads, self._width = own.num_heads, own.width
         self._query_key_value = Dense.read(own.query_key_value, dtype)
         self._output = Dense.read(own.output_projection, dtype)
         self._source_query = Dense.read(source.query, dtype)
@@ -149,20 +124,26 @@ class _Block:
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Decodes one position `[b * K, D]`; returns it and the pools with its entries."""
         num_candidates = cache.ancestors.shape[1]
-        entered = self._enter(x, 0)
-        parts = tf.split(self._query_key_value.apply(entered), 3, axis=-1)
-        queries, keys, values = (self._heads.split(part, num_candidates) for part in parts)
+        joint = self._query_key_value.apply(self._enter(x, 0))
+        queries, keys, values = self._split(joint, num_candidates, 3)  # [b, H, K, N]
         keys = _put(cache.keys[number], keys, index, is_compiled=self._is_compiled)
         values = _put(cache.values[number], values, index, is_compiled=self._is_compiled)
-        mixed = self._heads.attend(queries, _merge_steps(keys), _merge_steps(values), bias)
-        x = self._leave(x, self._output.apply(mixed), 0)
+        mixed = fused_attention.mix(queries, _merge_steps(keys), _merge_steps(values), bias)
+        x = self._leave(x, self._output.apply(self._merge(mixed)), 0)
 
-        queries = self._heads.split(self._source_query.apply(self._enter(x, 1)), num_candidates)
-        mixed = self._heads.attend(queries, *cache.memories[number], cache.memory_bias)
-        x = self._leave(x, self._source_output.apply(mixed), 1)
+        (queries,) = self._split(self._source_query.apply(self._enter(x, 1)), num_candidates, 1)
+        mixed = fused_attention.mix(queries, *cache.memories[number], cache.memory_bias)
+        x = self._leave(x, self._source_output.apply(self._merge(mixed)), 1)
 
         inner = self._activation(self._expand.apply(self._enter(x, 2)))
         return self._leave(x, self._contract.apply(inner), 2), keys, values
+
+    def _split(self, x: tf.Tensor, num_candidates: int, num_parts: int) -> list[tf.Tensor]:
+        return fused_attention.split_heads(x, (-1, num_candidates), self._num_heads, num_parts)
+
+    def _merge(self, mixed: tf.Tensor) -> tf.Tensor:
+        """Turns `[b, H, K, N]` into `[b * K, D]`."""
+        return tf.reshape(tf.transpose(mixed, [0, 2, 1, 3]), [-1, self._width])
 
     def _enter(self, x: tf.Tensor, number: int) -> tf.Tensor:
         return self._norms[number].apply(x) if self._norm_first else x
@@ -176,12 +157,10 @@ class CachedDecoder(candidate_loop.Predictor):
     """Predicts the next ids with a decoder whose weights are read, and cast, once."""
 
     def __init__(self, model: Any, precision: str | None = None) -> None:
-        """Reads the weights.
+        """Reads the weights of a `Seq2SeqTransformer`.
 
-        Args:
-            model: A `Seq2SeqTransformer`.
-            precision: Float type of the layers; None is the model's own. What is between them and
-                the logits are float32.
+        `precision` is the float type of the layers, None for the model's own. What is between them
+        and the logits are float32.
         """
         self._model = model
         self._dtype = tf.as_dtype(precision or model.compute_dtype)
@@ -196,9 +175,8 @@ class CachedDecoder(candidate_loop.Predictor):
     def start(self, cache: Any, num_candidates: int) -> Cache:
         """Returns empty pools.
 
-        Args:
-            cache: The encoder's output `[b, S, D]`, and the mask of its padding `[b, 1, S]`.
-            num_candidates: Candidates of each example.
+        The cache that is given is the encoder's output `[b, S, D]` and the mask of its padding
+        `[b, 1, S]`.
         """
         memory, memory_mask = cache
         memories = [

@@ -246,7 +246,6 @@ class CandidateLoop(abc.ABC):
         return state
 
     def _step(self, state: State) -> State:
-        """Advances the candidates of the examples that are not settled."""
         new = self.advance(state)
         frozen = tf.logical_not(state.is_active)  # [b]
         kept = {
@@ -264,7 +263,6 @@ class CandidateLoop(abc.ABC):
         return new._replace(is_active=state.is_active & tf.logical_not(is_over))
 
     def _make_room(self, state: State, num_steps: int | tf.Tensor) -> State:
-        """Returns the state with room for so many ids more."""
         room = [[0, 0], [0, 0], [0, num_steps]]
         return state._replace(
             alive_ids=tf.pad(state.alive_ids, room),
@@ -273,7 +271,6 @@ class CandidateLoop(abc.ABC):
         )
 
     def _leave(self, state: State) -> State:
-        """Lets the examples leave that are settled."""
         places = tf.where(state.is_active)[:, 0]  # [b]
         parts = {
             name: tf.gather(value, places)
@@ -283,7 +280,6 @@ class CandidateLoop(abc.ABC):
         return state._replace(cache=self.predictor.keep(state.cache, places), **parts)
 
     def _relax_shapes(self, state: State) -> State:
-        """Returns the shapes of a state with the sizes left open that may change."""
         row, candidate = tf.TensorShape([None]), tf.TensorShape([None, self.num_candidates])
         sequence = candidate.concatenate([None])
         return State(
@@ -317,6 +313,5 @@ class CandidateLoop(abc.ABC):
 
 
 def _choose_rows(is_first: tf.Tensor, first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-    """Returns the rows of one tensor or of the other."""
     shape = tf.concat([tf.shape(is_first), tf.ones([first.shape.rank - 1], tf.int32)], axis=0)
     return tf.where(tf.reshape(is_first, shape), first, second)

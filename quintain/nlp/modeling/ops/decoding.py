@@ -1,7 +1,6 @@
 """Decoding settings, and the loop that follows from them."""
 
 import dataclasses
-import difflib
 import math
 from typing import Any, Final, Literal
 
@@ -109,9 +108,9 @@ class DecodingOptions:
         known = [field.name for field in dataclasses.fields(self)]
         for name in options:
             if name not in known:
-                near = difflib.get_close_matches(name, known, n=1)
-                hint = f"; did you mean {near[0]!r}?" if near else "."
-                raise errors.ConfigError(f"{name}: there is no such decoding option{hint}")
+                raise errors.ConfigError(
+                    f"{name}: there is no such decoding option.{errors.suggest(name, known)}"
+                )
         num_outputs = options.get("num_outputs", self.num_outputs)
         if "beam_size" not in options and num_outputs > self.beam_size:
             options = {**options, "beam_size": num_outputs}

@@ -1,4 +1,4 @@
-"""Reads a `Seq2SeqTransformer` for the native beam search, where that is able to run it."""
+"""Adapter from a `Seq2SeqTransformer` to the native beam search, where that can run it."""
 
 from typing import Any, Final
 

@@ -1,4 +1,4 @@
-"""Draws outputs from a model, or follows its most probable ids, in a TensorFlow graph.
+"""Sampling of outputs, and greedy decoding, in a TensorFlow graph.
 
 Shapes:
     B  examples in the batch

@@ -33,13 +33,7 @@ class FunctionPredictor(candidate_loop.Predictor):
     def __init__(
         self, symbols_to_logits_fn: SymbolsToLogitsFn, *, vocab_size: int, sees_last_only: bool
     ) -> None:
-        """Stores the function.
-
-        Args:
-            symbols_to_logits_fn: The model.
-            vocab_size: Number of ids.
-            sees_last_only: Whether it gets the last ids only.
-        """
+        """Takes a model of so many ids, which may see the last ids only."""
         self._function = symbols_to_logits_fn
         self._vocab_size = vocab_size
         self._sees_last_only = sees_last_only
@@ -79,7 +73,6 @@ class StepDecoder(FunctionPredictor):
     can_drop = True
 
     def __init__(self, model: Any) -> None:
-        """Stores the model, a `Seq2SeqTransformer`."""
         super().__init__(self._decode, vocab_size=model.target_vocab_size, sees_last_only=True)
         self._model = model
 
@@ -87,9 +80,8 @@ class StepDecoder(FunctionPredictor):
     def start(self, cache: Any, num_candidates: int) -> Any:
         """Returns empty caches.
 
-        Args:
-            cache: The encoder's output `[B, S, D]`, and the mask of its padding `[B, 1, S]`.
-            num_candidates: Candidates of each example.
+        The cache that is given is the encoder's output `[B, S, D]` and the mask of its padding
+        `[B, 1, S]`.
         """
         memory, mask = cache
         model, decoder = self._model, self._model.decoder_layer

@@ -30,15 +30,16 @@ def lines(tmp_path):
     return str(path)
 
 
-def _read(name, *, src_lang="en", tgt_lang="de", keep_empty=True, **where):
-    return hub_pairs.read_pairs(
-        str(name), **where, src_lang=src_lang, tgt_lang=tgt_lang, keep_empty=keep_empty
-    )
+def _read(name, *, src_lang="en", tgt_lang="de", **where):
+    return hub_pairs.read_pairs(str(name), **where, src_lang=src_lang, tgt_lang=tgt_lang)
 
 
 def test_a_file_with_nested_languages_is_read_in_order(library, lines):
     assert _read(lines) == _PAIRS
-    assert _read(lines, keep_empty=False) == _PAIRS[:3]
+    params = wmt_dataloader.WMTDataConfig(
+        hf_name=lines, src_lang="en", tgt_lang="de", is_training=True
+    )
+    assert wmt_dataloader.read_pairs(params) == _PAIRS[:3]
     assert _read(lines, src_lang="de", tgt_lang="en")[0] == ("eins", "one")
     assert _read(lines, split="train[1:3]") == _PAIRS[1:3]
 

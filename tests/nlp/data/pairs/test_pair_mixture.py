@@ -125,6 +125,7 @@ def test_a_list_is_a_mixture_of_equal_weights(make_params, mixture):
     assert abs(counts["tsv"] / counts.total() - 0.5) < 4 * (0.25 / counts.total()) ** 0.5
 
 
+@pytest.mark.long("test_wmt_dataloader.py shows the seed")
 @pytest.mark.slow
 def test_the_same_seed_gives_the_same_batches_and_another_seed_others(make_params):
     first, second, other = (_take(_load(make_params(seed=seed)), 5) for seed in (3, 3, 4))
@@ -151,6 +152,7 @@ def test_a_restored_iterator_of_a_fresh_dataset_goes_on_exactly(
     assert _take(restored, 25) == expected
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["True"])
 @pytest.mark.slow
 @pytest.mark.parametrize("static_batch", [False, True])
 def test_batches_keep_to_the_buckets(make_params, static_batch):

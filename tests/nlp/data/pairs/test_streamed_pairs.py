@@ -134,6 +134,7 @@ def test_a_wrong_language_or_split_is_an_error(make_tfds_params, fields, message
         _load(make_tfds_params(**fields))
 
 
+@pytest.mark.long("test_pair_mixture.py draws by weight in every run")
 @pytest.mark.slow
 def test_sources_are_mixed_by_weight(make_params, mixture):
     pairs = _read_back(make_params(input_path=mixture), 300)

@@ -4,6 +4,7 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors
+from quintain.nlp.data import wmt_dataloader
 from quintain.nlp.data.pairs import translation_records
 
 _FORMAT = translation_records.RecordFormat("en", "de")
@@ -39,11 +40,12 @@ def test_pairs_are_read_in_file_order(write, name):
     assert translation_records.read_pairs([path], _FORMAT) == [("two", "zwölf"), ("one", "eins")]
 
 
-def test_empty_sides_are_kept_only_when_asked(write):
+def test_empty_sides_are_read_for_evaluation_only(write):
     path = write("a.tfrecord", [{"en": b"", "de": b"eins"}, {"en": b"two", "de": b"zwei"}])
+    params = wmt_dataloader.WMTDataConfig(input_path=path, src_lang="en", tgt_lang="de")
 
-    assert translation_records.read_pairs([path], _FORMAT) == [("two", "zwei")]
-    assert translation_records.read_pairs([path], _FORMAT, keep_empty=True)[0] == ("", "eins")
+    assert wmt_dataloader.read_pairs(params.replace(is_training=True)) == [("two", "zwei")]
+    assert wmt_dataloader.read_pairs(params.replace(is_training=False))[0] == ("", "eins")
 
 
 @pytest.mark.parametrize("unique_ids", [(0, 2), (0, 0), (1, 2)])
@@ -104,8 +106,7 @@ def _check(path, max_length):
     translation_records.check_files(
         [path],
         _FORMAT,
-        translation_records.build_tokenization(_Characters(), max_length=max_length),
-        translation_records.build_length_filter(max_length),
+        translation_records.PairTokenization(_Characters(), max_length),
     )
 
 
@@ -138,7 +139,7 @@ def test_how_many_pairs_at_the_start_are_left_out_is_said(write, caplog):
 
 @pytest.mark.parametrize(("length", "is_cut"), [(200, False), (201, True)])
 def test_a_text_that_can_only_be_too_long_is_not_cut_into_tokens(length, is_cut):
-    tokenize = translation_records.build_tokenization(_Characters(), max_length=2)
+    tokenize = translation_records.PairTokenization(_Characters(), 2).tokenize
 
     tokens = tokenize({"inputs": tf.constant("\u00fc" * length), "targets": tf.constant("x")})
 

@@ -109,7 +109,7 @@ def measure_distance(some, others):
     return difference / np.sqrt(sum(np.square(one).sum() for one in others) + 1e-12)
 
 
-@pytest.mark.long("Further seeds", but=["0", "1"])
+@pytest.mark.long("Further cases of a test of which some run every time", but=["0"])
 @pytest.mark.parametrize("seed", range(6))
 def test_gradients_in_float32_are_those_of_tensorflow(seed):
     case = draw_case(seed)

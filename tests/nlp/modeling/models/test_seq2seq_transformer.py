@@ -122,6 +122,7 @@ def test_scores_are_the_normalised_log_probabilities_of_the_outputs(model):
         np.testing.assert_allclose(decoded["scores"][row], total / norm, rtol=1e-4)
 
 
+@pytest.mark.long("Further cases of a test of which some run every time", but=["True"])
 @pytest.mark.slow
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_decoding_with_fixed_shapes_gives_the_same_outputs(jit_compile):

@@ -77,9 +77,7 @@ def search_without_cache(model, run, source, options):
     return ids[0, : options.num_outputs, 1:].numpy(), scores[0, : options.num_outputs].numpy()
 
 
-@pytest.mark.long(
-    "Further cases of a test of which some run every time", but=["options0", "options3"]
-)
+@pytest.mark.long("Further cases of a test of which some run every time", but=["options3"])
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("model_arguments", "options"),

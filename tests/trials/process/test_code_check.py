@@ -1,7 +1,7 @@
 import pytest
 
 from quintain.trials.keras import keras_trial  # noqa: F401
-from quintain.trials.process import model_check
+from quintain.trials.process import code_check
 
 KERAS = """
 from quintain import trials
@@ -45,7 +45,7 @@ def test_the_kind_of_a_trial_says_how_many_processes_train_it(
     settings = {}
     config = {"entrypoint": entrypoint, "resources": resources}
 
-    assert model_check.find_problems(config, model_dir, settings) == []
+    assert code_check.find_problems(config, model_dir, settings) == []
     assert settings == found
 
 
@@ -53,7 +53,7 @@ def test_several_processes_are_refused_for_other_kinds(model_dir):
     resources = {"slots_per_trial": 2, "processes_per_trial": 2}
     config = {"entrypoint": "checked_other:Other", "resources": resources}
 
-    (problem,) = model_check.find_problems(config, model_dir)
+    (problem,) = code_check.find_problems(config, model_dir)
 
     assert problem.path == SETTING
     assert "got 2, but Other is trained by one process; leave it out" in problem.message

@@ -1,4 +1,4 @@
-"""Core of the master: the experiments in memory, their launches, and one lock."""
+"""State that the threads of the master share: experiments in memory, launches, and one lock."""
 
 import collections
 import contextlib
@@ -37,7 +37,7 @@ _CHECK_SECS: Final = 1.0
 Write = Callable[[session_lib.Session], None]
 
 
-class Core:
+class SharedState:
     """The experiments in memory and the one way to change them.
 
     Attributes:

@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from quintain import errors
-from quintain.master import core as core_lib
-from quintain.master import entries, reservations, unexpected_errors
+from quintain.master import entries, reservations, shared_state, unexpected_errors
 from quintain.master.placing import demand, policy, pools
 from quintain.master.processes import launch_tokens
 from quintain.master.processes import launcher as launcher_lib
@@ -34,12 +33,12 @@ _MOST_RESERVED: Final = 16
 _Launches = list[launcher_lib.LaunchRequest]
 
 
-class Starting:
+class SlotAssignment:
     """Chooses who gets slots, and starts processes. It is used by one thread only."""
 
     def __init__(
         self,
-        core: core_lib.Core,
+        shared: shared_state.SharedState,
         workers: worker_calls.WorkerCalls,
         launcher: launcher_lib.Launcher,
         *,
@@ -48,13 +47,13 @@ class Starting:
         note_lost: Callable[[entries.LiveLaunch, int, str], None],
         backfill_secs: float = reservations.BACKFILL_SECS,
     ) -> None:
-        self._core = core
+        self._shared = shared
         self._workers = workers
         self._launcher = launcher
         self._address = address
         self._launch_key = launch_key
         self._note_lost = note_lost
-        self._room = reservations.Reservations(core, backfill_secs=backfill_secs)
+        self._room = reservations.Reservations(shared, backfill_secs=backfill_secs)
         self._seen: object = None
 
     def choose(self) -> list[_Launches]:
@@ -62,10 +61,10 @@ class Starting:
 
         Nothing is looked at again as long as nothing has changed that it depends on.
         """
-        core = self._core
+        shared = self._shared
         groups = self._build_groups(time.monotonic())
-        whole = core.nodes.get_pool(pools.Needs())
-        limits = core.nodes.count_slots()
+        whole = shared.nodes.get_pool(pools.Needs())
+        limits = shared.nodes.count_slots()
         seen = (groups, limits, whole.num_slots, whole.num_free, self._room.count_due())
         if seen == self._seen:
             return []
@@ -78,11 +77,11 @@ class Starting:
         num_waiting = sum(group.num_waiting for group in groups) - len(starts)
         self._workers.is_crowded = num_waiting > 0
         if self._workers.is_crowded:
-            core.condition.notify_all()
+            shared.condition.notify_all()
         self._keep([live for live, _ in starts])
         self._tell_lacks(groups, decisions.start)
         # While there are slots that only wait, no machine is asked for.
-        if core.nodes.most_slots is not None:
+        if shared.nodes.most_slots is not None:
             self._launcher.ask(self._find_demand(groups))
         # What was reserved until now may be free for others.
         is_making = was_making or self._room.is_making()
@@ -92,46 +91,46 @@ class Starting:
 
     def _tell_lacks(self, groups: list[policy.Group], starts: Mapping[int, int]) -> None:
         """Says in the log of a trial that waits what it needs that no machine has any more."""
-        core = self._core
+        shared = self._shared
         for group in groups:
-            entry = core.entries.get(group.experiment_id)
+            entry = shared.entries.get(group.experiment_id)
             if entry is None or not group.num_waiting or group.experiment_id in starts:
                 continue
-            lack = core.nodes.find_lack(entry.config.resources)
+            lack = shared.nodes.find_lack(entry.config.resources)
             if lack and lack != entry.told_lack:
                 logger.warning("Experiment %d waits. %s", entry.id, lack)
                 text = f"The trial waits. {lack}"
-                rows = [core.log(trial_id, text) for trial_id in entry.next_waiting(1)]
-                core.write(functools.partial(session_lib.Session.add_logs, rows=rows))
+                rows = [shared.log(trial_id, text) for trial_id in entry.next_waiting(1)]
+                shared.write(functools.partial(session_lib.Session.add_logs, rows=rows))
             entry.told_lack = lack
 
     def _find_demand(self, groups: list[policy.Group]) -> demand.Demand:
         """Returns what the trials want that still wait."""
-        core, wanted = self._core, []
+        shared, wanted = self._shared, []
         for group in sorted(groups, key=lambda group: (group.priority, group.experiment_id)):
-            entry = core.entries.get(group.experiment_id)
+            entry = shared.entries.get(group.experiment_id)
             if entry is None or not group.num_waiting or not group.size:
                 continue
-            count = entry.count_all_waiting(core.launches_by_trial)
+            count = entry.count_all_waiting(shared.launches_by_trial)
             if group.max_slots is not None:
-                left = group.max_slots - core.held[group.experiment_id]
+                left = group.max_slots - shared.held[group.experiment_id]
                 count = min(count, max(left, 0) // group.size)
             if count:
                 size = entry.config.resources.num_processes
                 wanted.append(demand.Wanted(entry.needs, group.size // size, size, count))
-        own = {slot.id for slot in core.nodes.nodes[node_lib.OWN].slots}
-        return demand.Demand(tuple(wanted), len(core.nodes.holders.keys() - own))
+        own = {slot.id for slot in shared.nodes.nodes[node_lib.OWN].slots}
+        return demand.Demand(tuple(wanted), len(shared.nodes.holders.keys() - own))
 
     def _take_back(self, experiment_id: int, num_slots: int) -> None:
         """Lets the youngest trials of an experiment save themselves and give back their slots."""
         for _, live in sorted(
-            self._core.launches_by_experiment[experiment_id].items(), reverse=True
+            self._shared.launches_by_experiment[experiment_id].items(), reverse=True
         ):
             if num_slots <= 0:
                 return
             if live.num_counted:
                 num_slots -= live.num_counted
-                self._core.preempt(live)
+                self._shared.preempt(live)
 
     def _start_all(
         self, groups: list[policy.Group], wanted: Mapping[int, int]
@@ -156,14 +155,14 @@ class Starting:
         self, experiment_id: int, count: int
     ) -> tuple[list[tuple[entries.LiveLaunch, _Launches]], list[int]]:
         """Starts trials of an experiment; returns also those that wait for a place."""
-        core = self._core
+        shared = self._shared
         starts: list[tuple[entries.LiveLaunch, _Launches]] = []
         blocked: list[int] = []
-        with core.failures_contained(experiment_id, "while its trials were started"):
-            entry = core.entry(experiment_id)
+        with shared.failures_contained(experiment_id, "while its trials were started"):
+            entry = shared.entry(experiment_id)
             is_plain = entry.config.resources.slots_per_trial <= 1 and entry.needs == pools.Needs()
             for trial_id in entry.next_waiting(count + _MOST_PASSED):
-                if len(starts) + len(blocked) >= count or not core.is_active(experiment_id):
+                if len(starts) + len(blocked) >= count or not shared.is_active(experiment_id):
                     break
                 places = self._room.find(entry, trial_id)
                 if places is not None:
@@ -182,12 +181,12 @@ class Starting:
         self, experiment_id: int, idle: list[int]
     ) -> tuple[list[int], list[tuple[entries.LiveLaunch, _Launches]]]:
         """Starts trials on slots that wait for others; returns those that are left of these."""
-        core = self._core
+        shared = self._shared
         starts: list[tuple[entries.LiveLaunch, _Launches]] = []
-        with core.failures_contained(experiment_id, "while its trials were started"):
-            entry = core.entry(experiment_id)
+        with shared.failures_contained(experiment_id, "while its trials were started"):
+            entry = shared.entry(experiment_id)
             for trial_id in entry.next_waiting(len(idle) + _MOST_PASSED):
-                if trial_id in core.launches_by_trial or not core.is_active(experiment_id):
+                if trial_id in shared.launches_by_trial or not shared.is_active(experiment_id):
                     continue
                 places = self._room.find_among(entry, trial_id, idle)
                 if places is None:
@@ -207,7 +206,7 @@ class Starting:
         live, launches = self._prepare(entry, trial_id, places)
         if is_backfill:
             self._room.note_backfill(live)
-        self._core.add_launch(live)
+        self._shared.add_launch(live)
         return live, launches
 
     def _keep(self, started: list[entries.LiveLaunch]) -> None:
@@ -218,26 +217,26 @@ class Starting:
         if not started:
             return
         try:
-            self._core.write(write)
+            self._shared.write(write)
         except errors.StoreError:
             for live in started:
-                self._core.drop_launch(live)
-                self._core.entries[live.record.experiment_id].enqueue(live.record.trial_id)
+                self._shared.drop_launch(live)
+                self._shared.entries[live.record.experiment_id].enqueue(live.record.trial_id)
             raise
 
     def _build_groups(self, now: float) -> list[policy.Group]:
         """Returns the experiments with trials that hold slots or want them."""
-        core = self._core
+        shared = self._shared
         groups: list[policy.Group] = []
         needs = {}
-        for experiment_id in sorted(core.entries):
-            with core.failures_contained(experiment_id, "while it was scheduled"):
-                entry = core.entry(experiment_id)
+        for experiment_id in sorted(shared.entries):
+            with shared.failures_contained(experiment_id, "while it was scheduled"):
+                entry = shared.entry(experiment_id)
                 needs[experiment_id] = entry.needs
                 num_waiting = 0
                 if entry.machine.state is states.ExperimentState.ACTIVE:
-                    num_waiting = entry.count_waiting(core.launches_by_trial, now)
-                held = core.held[experiment_id]
+                    num_waiting = entry.count_waiting(shared.launches_by_trial, now)
+                held = shared.held[experiment_id]
                 if not num_waiting and not held:
                     continue
                 resources = entry.config.resources
@@ -255,7 +254,7 @@ class Starting:
                     )
                 )
         kinds = {each for each in needs.values() if each != pools.Needs()}
-        core.nodes.use_pools({pools.Needs(), *kinds})
+        shared.nodes.use_pools({pools.Needs(), *kinds})
         if not kinds:
             return groups
         return [
@@ -270,7 +269,7 @@ class Starting:
         self, entry: entries.Entry, trial_id: int, places: tuple[pools.Place, ...]
     ) -> tuple[entries.LiveLaunch, _Launches]:
         """Returns what the store is to keep of a start, and its processes."""
-        core = self._core
+        shared = self._shared
         launch_id = f"t{trial_id}-{uuid.uuid4().hex[:12]}"
         record = launch_lib.Launch(
             launch_id,
@@ -286,12 +285,12 @@ class Starting:
         token = self._launch_key.build_token(trial_id, launch_id)
         launches = []
         for rank, place in enumerate(places):
-            slots = tuple(core.nodes.slots[slot] for slot in place.slots)
+            slots = tuple(shared.nodes.slots[slot] for slot in place.slots)
             has_gpu = any(slot.kind is slot_lib.SlotKind.GPU for slot in slots)
             environment = {
                 **entry.config.environment.as_mapping(has_gpu=has_gpu),
                 "QUINTAIN_MASTER": self._address,
-                "QUINTAIN_MASTER_HOME": str(core.home),
+                "QUINTAIN_MASTER_HOME": str(shared.home),
                 "QUINTAIN_TOKEN": token,
                 "QUINTAIN_TRIAL_ID": str(trial_id),
                 "QUINTAIN_LAUNCH_ID": launch_id,
@@ -306,7 +305,7 @@ class Starting:
                     experiment_id=entry.id,
                     slots=slots,
                     environment=environment,
-                    scratch_dir=str(entries.scratch_dir(core.home, record)),
+                    scratch_dir=str(entries.scratch_dir(shared.home, record)),
                     model_dir=entry.record.model_dir,
                     node=place.node,
                     rank=rank,
@@ -318,20 +317,20 @@ class Starting:
 
     def launch(self, launches: _Launches) -> None:
         """Starts processes. The lock is not held meanwhile; a worker may be faster than this."""
-        core = self._core
+        shared = self._shared
         for launch in launches:
             try:
                 identity = self._launcher.start(launch)
             except Exception as error:  # noqa: BLE001 - the border between experiments
                 is_known = isinstance(error, errors.QuintainError)
                 cause = str(error) if is_known else unexpected_errors.describe(error)
-                with core.condition:
-                    live = core.launches_by_trial[launch.trial_id]
+                with shared.condition:
+                    live = shared.launches_by_trial[launch.trial_id]
                     for rank in range(launch.rank, launch.size):
                         self._note_lost(live, rank, f"The process could not be started: {cause}")
                 return
-            with core.condition:
-                self._note_started(core.launches_by_trial[launch.trial_id], launch, identity)
+            with shared.condition:
+                self._note_started(shared.launches_by_trial[launch.trial_id], launch, identity)
 
     def _note_started(
         self,
@@ -342,7 +341,7 @@ class Starting:
         if identity is not None and live.record.members[launch.rank].identity is None:
             record = live.record.with_identity(launch.rank, identity)
             try:
-                self._core.write(lambda session: session.save_launch(record))
+                self._shared.write(lambda session: session.save_launch(record))
             except errors.StoreError:
                 logger.warning("The process of trial %d is not noted.", launch.trial_id)
             live.record = record

@@ -6,7 +6,14 @@ import random
 import pytest
 
 from quintain import errors
-from quintain.master import checkpoint_gc, core, entries, orphans, reservations, starting
+from quintain.master import (
+    checkpoint_gc,
+    entries,
+    orphans,
+    reservations,
+    shared_state,
+    slot_assignment,
+)
 from quintain.master import master as master_lib
 from quintain.master.machine import experiment_machine, trial_machine
 from quintain.master.placing import unmet_needs
@@ -31,11 +38,11 @@ PLACES = {
     "trial": (entries.Entry, "machine_of"),
     "trial record": (entries.Entry, "build_trial_record"),
     "record": (entries.Entry, "build_experiment_record"),
-    "loading": (core.Core, "load"),
+    "loading": (shared_state.SharedState, "load"),
     "forecast": (master_lib, "estimate_secs"),
     "spec": (worker_calls.WorkerCalls, "_build_order"),
     "metric": (workload_results, "describe"),
-    "launch": (starting.Starting, "_prepare"),
+    "launch": (slot_assignment.SlotAssignment, "_prepare"),
     "room": (reservations.Reservations, "find"),
     "needs": (unmet_needs, "find_needs"),
     "exit": (process_exits, "describe"),

@@ -17,6 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from quintain import errors
+from quintain.records.config import experiment_spec
 from quintain.search import space as space_lib
 from quintain.trials import trial_context
 from quintain.trials.process import trial_loader
@@ -36,11 +37,11 @@ def find_problems(
     """
     entrypoint = config.get("entrypoint")
     try:
-        if entrypoint is not None and entrypoint.startswith(trial_loader.EXPERIMENT_PREFIX):
+        if entrypoint is not None and entrypoint.startswith(experiment_spec.REGISTERED_PREFIX):
             importlib.import_module("quintain.trials.task_trial").check(config, model_dir)
         else:
             _offer_context(config)
-            loaded = trial_loader.load_trial(model_dir or "", entrypoint, experiment_config=config)
+            loaded = trial_loader.load_trial(model_dir or "", entrypoint)
             importlib.import_module(loaded.controller_module)
             _check_processes(config, loaded, {} if settings is None else settings)
     except errors.ConfigError as error:
@@ -55,11 +56,7 @@ def find_problems(
 def _check_processes(
     config: Mapping[str, Any], loaded: trial_loader.LoadedTrial, settings: dict[str, Any]
 ) -> None:
-    """Finds out how many processes train a trial of several slots.
-
-    Raises:
-        ConfigError: If the config asks for several, but one has to.
-    """
+    """Finds out how many processes train a trial of several slots."""
     resources = config.get("resources") or {}
     count, asked = resources.get("slots_per_trial", 1), resources.get("processes_per_trial")
     if loaded.controller_module in trial_loader.GANG_MODULES:

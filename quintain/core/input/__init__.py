@@ -1,1 +1,0 @@
-"""Training data: sources, order, and position."""

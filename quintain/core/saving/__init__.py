@@ -1,1 +1,0 @@
-"""Files of a run: checkpoints, logs, lock and config."""
