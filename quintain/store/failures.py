@@ -18,12 +18,7 @@ _OF_DAMAGE: Final = ("malformed", "not a database")
 
 
 def explain(text: str, place: str) -> errors.StoreError:
-    """Returns the error that tells users what an SQLite file said, and what they can do.
-
-    Args:
-        text: The message of the database.
-        place: The file.
-    """
+    """Returns the error that tells users what an SQLite file said, and what they can do."""
     if "full" in text:
         return errors.StoreFullError(
             f"{place}: the database said {text!r}: its disk is full. Make room there, and it goes "

@@ -1,8 +1,4 @@
-"""Queries for records of any kind, as SQL text.
-
-The queries are texts, so that they can be asked through the standard library's `sqlite3` as well as
-through SQLAlchemy, whose import takes longer than what most commands read.
-"""
+"""Queries for records of any kind, as SQL text for the drivers of SQLite and PostgreSQL."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -17,16 +13,15 @@ Select = Callable[[str, Mapping[str, Any]], Iterable[Sequence[Any]]]
 
 
 class Queries:
-    """Asks a database for records."""
+    """Asks a database for records.
+
+    Args:
+        select: Asks a query.
+        is_sqlite: Whether the database is SQLite, or else PostgreSQL.
+        failure: What is raised by texts that are damaged, and by databases that can't be read.
+    """
 
     def __init__(self, select: Select, *, is_sqlite: bool, failure: type[Exception]) -> None:
-        """Stores how to ask.
-
-        Args:
-            select: Asks a query.
-            is_sqlite: Whether the database is SQLite, or else PostgreSQL.
-            failure: What is raised by texts that are damaged, and by databases that can't be read.
-        """
         self._select = select
         self._is_sqlite = is_sqlite
         self._failure = failure

@@ -11,7 +11,8 @@ from quintain import errors
 from quintain import store as stores
 from quintain.files import disk_errors
 from quintain.store import failures
-from quintain.store.sqlite import sqlite_backend, sqlite_file
+from quintain.store import store as store_lib
+from quintain.store.sqlite import sqlite_backend
 from quintain.testing import store_case
 
 
@@ -146,10 +147,10 @@ def test_a_lost_disk_is_explained_to_those_who_read_without_a_master(store, path
         raise sqlite3.OperationalError("unable to open database file")
 
     break_disk(monkeypatch, errno.EIO)
-    monkeypatch.setattr(sqlite_file.sqlite3, "connect", refuse)
+    monkeypatch.setattr(sqlite_backend.sqlite3, "connect", refuse)
 
     with pytest.raises(errors.StoreAwayError, match="broken or gone"):
-        sqlite_file.open_to_read(path)
+        store_lib.open_to_read(path)
 
 
 def test_a_store_can_be_asked_whether_it_can_be_written(store, monkeypatch):

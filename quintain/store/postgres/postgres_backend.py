@@ -52,7 +52,7 @@ class PostgresBackend(backend.Backend):
     @contextlib.contextmanager
     def reading(self) -> Iterator[statements.Runner]:
         with self._explained(), self._readers.reading() as connection:
-            yield postgres_statements.build_runner(connection)
+            yield postgres_statements.PostgresRunner(connection)
 
     @override
     def migrate(self, rebuild: migrating.Rebuild) -> None:
@@ -63,7 +63,7 @@ class PostgresBackend(backend.Backend):
             with self._writer.alone(), made.transaction():
                 current = self._read_revision(made)
                 if current != columns.REVISION:
-                    runner = postgres_statements.build_runner(made)
+                    runner = postgres_statements.PostgresRunner(made)
                     migrating.upgrade(
                         runner, lambda text: made.execute(text.encode()), current, rebuild
                     )

@@ -49,7 +49,14 @@ _OUTCOME_SECS: Final = 120.0
 
 
 class Writer:
-    """Writes, one transaction after the other."""
+    """Writes, one transaction after the other.
+
+    Args:
+        connector: Makes connections.
+        place: The address, for messages.
+        mark: What no other program is called.
+        busy_secs: How long a transaction waits for another program.
+    """
 
     def __init__(
         self,
@@ -58,14 +65,6 @@ class Writer:
         mark: str,
         busy_secs: float,
     ) -> None:
-        """Stores how to connect; nothing is asked yet.
-
-        Args:
-            connector: Makes connections.
-            place: The address, for messages.
-            mark: What no other program is called.
-            busy_secs: How long a transaction waits for another program.
-        """
         self._connector = connector
         self._place = place
         self._busy_secs = busy_secs
@@ -121,7 +120,7 @@ class Writer:
             connection, last_ids = self._begin()
             numbers = postgres_statements.Numbers(last_ids, self._own_name)
             try:
-                yield postgres_statements.build_runner(connection, numbers)
+                yield postgres_statements.PostgresRunner(connection, numbers)
                 connection.execute(numbers.build_update(), prepare=False)
             except BaseException:
                 self._roll_back(connection)
