@@ -25,7 +25,7 @@ class Runner(abc.ABC):
     is_sqlite: bool
     """Whether the database is SQLite."""
 
-    failure: type[Exception]
+    error_type: type[Exception]
     """What is raised by texts that are damaged, and by databases that can't be used."""
 
     @abc.abstractmethod
@@ -57,7 +57,7 @@ class SqliteRunner(Runner):
     """Runs statements in the transaction of a connection to an SQLite file."""
 
     is_sqlite = True
-    failure = sqlite3.OperationalError
+    error_type = sqlite3.OperationalError
 
     def __init__(self, raw: sqlite3.Connection) -> None:
         self._raw = raw

@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from quintain import errors
 from quintain.records.rows import codec
-from quintain.store import failures
+from quintain.store import database_errors
 from quintain.web import request_checks
 
 _STATUS_CODES: Final[tuple[tuple[type[Exception], int], ...]] = (
@@ -162,7 +162,7 @@ class OsErrorHandler:
             OSError: If neither the disk nor the request is to blame.
         """
         assert isinstance(error, OSError)
-        lost = failures.explain_disk(error, self._home)
+        lost = database_errors.explain_disk(error, self._home)
         if lost is not None:
             return handle_error(request, lost)
         if error.errno not in _BAD_NAMES:

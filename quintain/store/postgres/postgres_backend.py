@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from quintain import errors
 from quintain.records.config import database_url
-from quintain.store import backend, columns, failures, migrating, statements
+from quintain.store import backend, columns, database_errors, migrating, statements
 
 try:
     import psycopg
@@ -20,7 +20,7 @@ except ImportError as error:
 
 from quintain.store.postgres import (
     postgres_connection,
-    postgres_failures,
+    postgres_errors,
     postgres_pool,
     postgres_statements,
     postgres_writer,
@@ -105,6 +105,6 @@ class PostgresBackend(backend.Backend):
         try:
             yield
         except psycopg.Error as error:
-            raise postgres_failures.explain(error, self._place) from error
+            raise postgres_errors.explain(error, self._place) from error
         except OverflowError as error:
-            raise errors.ConfigError(failures.TOO_LARGE) from error
+            raise errors.ConfigError(database_errors.TOO_LARGE) from error

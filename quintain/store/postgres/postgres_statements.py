@@ -81,7 +81,7 @@ class PostgresRunner(statements.Runner):
     """
 
     is_sqlite = False
-    failure = psycopg.Error
+    error_type = psycopg.Error
 
     def __init__(self, raw: "psycopg.Connection[Any]", numbers: Numbers | None = None) -> None:
         self._raw = raw

@@ -19,7 +19,7 @@ from quintain import errors
 from quintain.store import statements
 from quintain.store.postgres import (
     postgres_connection,
-    postgres_failures,
+    postgres_errors,
     postgres_locks,
     postgres_statements,
 )
@@ -129,7 +129,7 @@ class Writer:
                 connection.commit()
             except psycopg.Error as error:
                 self._discard()
-                if not postgres_failures.is_away(error) or not self._is_kept(numbers):
+                if not postgres_errors.is_away(error) or not self._is_kept(numbers):
                     raise
 
     def close(self) -> None:
@@ -156,7 +156,7 @@ class Writer:
             except psycopg.Error as error:
                 self._discard()
                 # A connection may have been lost while nobody looked.
-                if is_kept and postgres_failures.is_away(error):
+                if is_kept and postgres_errors.is_away(error):
                     continue
                 raise
             reason = f"{self._place}: {holder} is writing to the database"
@@ -188,7 +188,7 @@ class Writer:
             raise
         except psycopg.Error as error:
             _close(made)
-            self._absence = str(postgres_failures.explain(error, self._place))
+            self._absence = str(postgres_errors.explain(error, self._place))
             now = time.monotonic()
             # Who finds nobody for seconds would else do nothing but look.
             self._next_look = now + max(_PAUSE_SECS, now - start)

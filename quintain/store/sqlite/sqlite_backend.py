@@ -11,7 +11,7 @@ from typing import Final
 from typing_extensions import override
 
 from quintain import errors
-from quintain.store import backend, columns, failures, migrating, statements
+from quintain.store import backend, columns, database_errors, migrating, statements
 from quintain.store.sqlite import sqlite_waits
 
 _MOST_IDLE: Final = 8
@@ -70,9 +70,9 @@ class SqliteBackend(backend.Backend):
 
     @override
     def check(self) -> None:
-        fault = failures.find_fault(self._place)
-        if fault is not None:
-            raise fault
+        disk_error = database_errors.find_disk_error(self._place)
+        if disk_error is not None:
+            raise disk_error
 
     @override
     def hold(self, on_loss: Callable[[str], None]) -> None:
@@ -152,7 +152,7 @@ class SqliteBackend(backend.Backend):
         try:
             found = os.stat(self._place)
         except OSError as error:
-            lost = failures.explain_disk(error, self._place)
+            lost = database_errors.explain_disk(error, self._place)
             raise lost or errors.StoreError(f"{self._place}: {error.strerror}.") from error
         if not os.path.samestat(found, self._opened):
             raise errors.StoreAwayError(
@@ -165,14 +165,14 @@ class SqliteBackend(backend.Backend):
         try:
             yield
         except sqlite3.IntegrityError as error:
-            raise failures.refuse(str(error), self._place) from error
+            raise database_errors.refuse(str(error), self._place) from error
         except sqlite3.Error as error:
-            explained = failures.explain(str(error), self._place)
+            explained = database_errors.explain(str(error), self._place)
             if isinstance(explained, errors.StoreAwayError):
                 self.close()
             raise explained from error
         except OverflowError as error:
-            raise errors.ConfigError(failures.TOO_LARGE) from error
+            raise errors.ConfigError(database_errors.TOO_LARGE) from error
 
 
 class SqliteReader(SqliteBackend):
