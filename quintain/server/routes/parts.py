@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Final
 
 import anyio
 import fastapi
@@ -16,9 +16,9 @@ from quintain.server.runs import run_index
 from quintain.server.runs import run_reader as run_reader_lib
 from quintain.server.security import sign_in as sign_in_lib
 
-_MAX_WORKERS = 1024
-_MOST_CHECKS = 2
-_MOST_COMMITS = 4
+_MAX_WORKERS: Final = 1024
+_MOST_CHECKS: Final = 2
+_MOST_COMMITS: Final = 4
 
 
 @dataclasses.dataclass(frozen=True)

@@ -42,7 +42,9 @@ def build_router(parts: parts_lib.Parts) -> fastapi.APIRouter:
             code = None if model_dir is None else _read_path(model_dir)
             if upload is not None:
                 if code is not None:
-                    raise errors.ConfigError("upload: got together with model_dir.")
+                    raise errors.ConfigError(
+                        "upload: got together with model_dir; give one of them."
+                    )
                 text, overrides, source = (
                     given[name] for name in ("config_text", "overrides", "source")
                 )
