@@ -15,11 +15,10 @@ import quintain
 from quintain import errors
 from quintain.client import calls as calls_lib
 from quintain.client.home import home as home_lib
-from quintain.client.home import home_database, logins, master_file
+from quintain.client.home import logins, master_file
 
 if TYPE_CHECKING:
     from quintain.client import master_client
-    from quintain.store import reading
 
 T = TypeVar("T")
 
@@ -66,6 +65,7 @@ def _open_store(home: home_lib.Home) -> Iterator[calls_lib.Calls]:
     # `--help` need not wait for these.
     from quintain.master.cleanup import home_identity
     from quintain.server import direct_calls
+    from quintain.store import store as store_lib
 
     home.close_to_others()
     if not home.path.exists() and os.environ.get(home_lib.HOME_VARIABLE):
@@ -75,21 +75,11 @@ def _open_store(home: home_lib.Home) -> Iterator[calls_lib.Calls]:
             err=True,
         )
     database = home.database
-    with home_lib.write_privately(), contextlib.closing(_open_to_read(database)) as store:
+    with home_lib.write_privately(), contextlib.closing(store_lib.open_to_read(database)) as store:
         problem = home_identity.find_rebinding(home.path, database, store)
         if problem := problem or home_identity.find_mismatch(home.path, store):
             click.echo(f"Warning: {problem}", err=True)
         yield direct_calls.DirectCalls(store, home)
-
-
-def _open_to_read(database: home_database.Database) -> "reading.ReadableStore":
-    if isinstance(database, str):
-        from quintain.store import store
-
-        return store.open_store(database)
-    from quintain.store.sqlite import sqlite_file
-
-    return sqlite_file.open_to_read(database)
 
 
 @contextlib.contextmanager
@@ -181,7 +171,9 @@ def start_in_background(
     home.create()
     if isinstance(home.database, str):
         # What is wrong with it is said here, and not in a log.
-        _open_to_read(home.database).close()
+        from quintain.store import store as store_lib
+
+        store_lib.open_store(home.database).close()
     log_path = home.logs / "master.log"
     with home_lib.write_privately(), log_path.open("ab") as log:
         process = subprocess.Popen(

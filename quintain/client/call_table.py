@@ -1,12 +1,13 @@
-"""Calls to a master, each declared once: its method, path, arguments and type of answer.
+"""Calls to a master, each declared once: its method, path, arguments, answer and status.
 
-A declaration is a function without a body in a class. What the class is asked becomes a request:
-arguments that the path names go there, the others into the query of `GET` and `DELETE`, and into
-the JSON body of the rest. `http.http_calls` sends them; a class that answers by itself overrides
+A declaration is a function without a body in a class. Arguments that the path names go there, the
+others into the query of `GET` and `DELETE`, and into the JSON body of the rest. `http.http_calls`
+sends them, and the server derives its routes from them; a class that answers by itself overrides
 the functions.
 """
 
 import dataclasses
+import enum
 import functools
 import inspect
 import pathlib
@@ -23,6 +24,34 @@ _WAIT: Final = "wait_secs"
 _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Place(enum.Enum):
+    """Places of arguments in requests."""
+
+    PATH = enum.auto()
+    QUERY = enum.auto()
+    QUERY_FIELDS = enum.auto()
+    """The fields of a dataclass, each in the query."""
+
+    FIELD = enum.auto()
+    """A field of the body."""
+
+    BODY = enum.auto()
+    """The whole body."""
+
+
+class Parameter(typing.NamedTuple):
+    """One argument of a call."""
+
+    name: str
+    sent_name: str
+    """Its name in requests."""
+
+    place: Place
+    kind: Any
+    default: Any
+    """`inspect.Parameter.empty` if there is none."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,46 +76,77 @@ class Call:
     timeout_secs: float | None = None
     """Seconds to wait for the answer beyond `wait_secs`; None for those of the connection."""
 
+    status: int = 200
+    """HTTP status of the answer."""
+
     names: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Names of arguments in requests, where they differ."""
+
+    @property
+    def name(self) -> str:
+        """Name of the function."""
+        return self.function.__name__
 
     @functools.cached_property
     def answer(self) -> Any:
         """Type of the answer."""
         return typing.get_type_hints(self.function)["return"]
 
-    def build(self, arguments: Mapping[str, Any], fields: Mapping[str, Any] = {}) -> "Request":
-        """Returns the request for arguments by name.
+    @functools.cached_property
+    def path_names(self) -> list[str]:
+        """Names in the path, in order; a client may know some of them besides the arguments."""
+        return [name for _, name, _, _ in string.Formatter().parse(self.path) if name]
 
-        Args:
-            arguments: The arguments.
-            fields: What stands in paths besides.
-        """
-        in_path = {name for _, name, _, _ in string.Formatter().parse(self.path) if name}
-        given = {**fields, **arguments}
-        path = self.path.format_map(
-            {name: urllib.parse.quote(str(given[name]), safe="") for name in in_path}
-        )
-        rest = {name: value for name, value in arguments.items() if name not in in_path}
-        secs = self.timeout_secs
-        if secs is not None:
-            secs += rest.get(_WAIT, 0.0)
-        body = rest.pop(self.body) if self.body else None
-        named = {}
-        for name, value in rest.items():
-            if dataclasses.is_dataclass(value) and self.method not in _WITH_BODY:
-                named.update(vars(value))
-            else:
-                value = str(value.absolute()) if isinstance(value, pathlib.Path) else value
-                named[self.names.get(name, name)] = value
+    @functools.cached_property
+    def parameters(self) -> list[Parameter]:
+        """The arguments, in order."""
+        kinds = typing.get_type_hints(self.function)
+        declared = list(inspect.signature(self.function).parameters.values())[1:]
+        return [
+            Parameter(
+                each.name,
+                self.names.get(each.name, each.name),
+                self._find_place(each.name, kinds.get(each.name, Any)),
+                kinds.get(each.name, Any),
+                each.default,
+            )
+            for each in declared
+        ]
+
+    def _find_place(self, name: str, kind: Any) -> Place:
+        if name in self.path_names:
+            return Place.PATH
+        if name == self.body:
+            return Place.BODY
         if self.method in _WITH_BODY and not self.body:
-            named, body = {}, named or None
+            return Place.FIELD
+        return Place.QUERY_FIELDS if dataclasses.is_dataclass(kind) else Place.QUERY
+
+    def build(self, arguments: Mapping[str, Any], fields: Mapping[str, Any] = {}) -> "Request":
+        """Returns the request for arguments by name."""
+        query: dict[str, Any] = {}
+        body: Any = {}
+        for each in self.parameters:
+            value = arguments[each.name]
+            match each.place:
+                case Place.QUERY:
+                    query[each.sent_name] = value
+                case Place.QUERY_FIELDS:
+                    query |= vars(value)
+                case Place.FIELD:
+                    is_path = isinstance(value, pathlib.Path)
+                    body[each.sent_name] = str(value.absolute()) if is_path else value
+                case Place.BODY:
+                    body = value
+        given = {**fields, **arguments}
+        quoted = {name: urllib.parse.quote(str(given[name]), safe="") for name in self.path_names}
+        secs = self.timeout_secs
         return Request(
             self.method,
-            PREFIX + path,
-            codec.to_plain(named),
-            codec.to_plain(body),
-            secs,
+            PREFIX + self.path.format_map(quoted),
+            codec.to_plain(query),
+            codec.to_plain(body) if self.body or body else None,
+            None if secs is None else secs + arguments.get(_WAIT, 0.0),
             self.is_repeatable,
         )
 
@@ -110,6 +170,7 @@ def call(
     body: str = "",
     is_repeatable: bool | None = None,
     timeout_secs: float | None = None,
+    status: int = 200,
     **names: str,
 ) -> Callable[[F], F]:
     """Declares a call; see `Call` for the arguments, of which `names` are by keyword.
@@ -128,7 +189,7 @@ def call(
     """
 
     def declare(function: F) -> F:
-        declared = Call(function, method, path, body, is_repeatable, timeout_secs, names)
+        declared = Call(function, method, path, body, is_repeatable, timeout_secs, status, names)
         signature = inspect.signature(function)
 
         @functools.wraps(function)

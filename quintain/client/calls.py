@@ -177,17 +177,17 @@ class MasterCalls(Calls):
     def get_summary(self) -> master_status.MasterSummary:
         """Returns the status in numbers, which is quick however many slots there are."""
 
-    @call("POST", "/master/stop", timeout_secs=_COMMAND_SECS)
+    @call("POST", "/master/stop", status=202, timeout_secs=_COMMAND_SECS)
     def stop_master(self, *, drain: bool = True) -> master_status.MasterInfo:
         """Asks the master to stop, at once; with `drain`, once trials have saved themselves."""
 
     # Experiments.
 
-    @call("POST", "/experiments", timeout_secs=_COMMAND_SECS, origin="provenance")
+    @call("POST", "/experiments", status=201, timeout_secs=_COMMAND_SECS, origin="provenance")
     def create_experiment(
         self,
         config_text: str,
-        model_dir: pathlib.Path | None,
+        model_dir: pathlib.Path | None = None,
         *,
         upload: str | None = None,
         source: str = "config",
@@ -233,6 +233,7 @@ class MasterCalls(Calls):
     @call(
         "DELETE",
         "/experiments/{experiment_id}",
+        status=204,
         timeout_secs=_COMMAND_SECS,
         is_repeatable=False,
     )
@@ -251,9 +252,9 @@ class MasterCalls(Calls):
     ) -> experiment_lib.Experiment:
         """Changes what may be changed while an experiment runs."""
 
-    @call("POST", "/experiments/{experiment_id}/fork", timeout_secs=_COMMAND_SECS)
+    @call("POST", "/experiments/{experiment_id}/fork", status=201, timeout_secs=_COMMAND_SECS)
     def fork_experiment(
-        self, experiment_id: int, config_text: str | None, overrides: Sequence[str]
+        self, experiment_id: int, config_text: str | None = None, overrides: Sequence[str] = ()
     ) -> experiment_lib.Experiment:
         """Creates an experiment from another one's code and config.
 
@@ -265,7 +266,7 @@ class MasterCalls(Calls):
 
     @call("POST", "/experiments/{experiment_id}/continue", timeout_secs=_COMMAND_SECS)
     def continue_experiment(
-        self, experiment_id: int, overrides: Sequence[str]
+        self, experiment_id: int, overrides: Sequence[str] = ()
     ) -> experiment_lib.Experiment:
         """Goes on with an experiment that has ended, with a larger budget for example."""
 
@@ -279,12 +280,14 @@ class MasterCalls(Calls):
     def note_trial(self, trial_id: int, note: str) -> trial_lib.TrialRecord:
         """Replaces the user's note of a trial."""
 
-    @call("POST", "/trials/{trial_id}/rerun", timeout_secs=_COMMAND_SECS)
+    @call("POST", "/trials/{trial_id}/rerun", status=201, timeout_secs=_COMMAND_SECS)
     def rerun_trial(self, trial_id: int) -> experiment_lib.Experiment:
         """Creates an experiment of one trial with the hyperparameters and seed of another."""
 
-    @call("POST", "/trials/{trial_id}/continue", timeout_secs=_COMMAND_SECS)
-    def continue_trial(self, trial_id: int, overrides: Sequence[str]) -> experiment_lib.Experiment:
+    @call("POST", "/trials/{trial_id}/continue", status=201, timeout_secs=_COMMAND_SECS)
+    def continue_trial(
+        self, trial_id: int, overrides: Sequence[str] = ()
+    ) -> experiment_lib.Experiment:
         """Creates an experiment of one trial that begins with the newest checkpoint of another."""
 
     # Checkpoints.

@@ -30,11 +30,6 @@ class FileCalls(http_calls.HttpCalls):
     All raise `GoneError` if this run is not wanted any more, and `MasterUnreachableError` if the
     master is away for longer than the connection waits.
 
-    Args:
-        connected: Connection to the master.
-        trial_id: The trial.
-        launch_id: Name of this start.
-
     Attributes:
         is_lost: Whether the master was away for longer than that.
     """
@@ -107,18 +102,14 @@ class FileCalls(http_calls.HttpCalls):
             CheckpointError: If the master can't keep it, as its disk is full, say.
             ConfigError: If the master refuses it.
         """
-        attempts = self._connection.attempt()
-        while True:
-            try:
-                if self._send_missing(uuid, directory, sizes):
-                    return
+
+        def send() -> None:
+            if not self._send_missing(uuid, directory, sizes):
                 self.commit_checkpoint(uuid)
-            except errors.StateError as error:
-                # The master was restarted, say, or a file is not what was sent.
-                if isinstance(error, errors.GoneError) or not attempts.pause("the upload", error):
-                    raise
-            else:
-                return
+
+        # The master was restarted, say, or a file is not what was sent.
+        passing = (errors.StateError,)
+        transfers.keep_trying(self._connection, "the upload", send, lambda: 0, passing)
 
     def send_events(self, name: str, source: pathlib.Path, offset: int) -> None:
         """Sends an event file from an offset on; the master has what is before."""

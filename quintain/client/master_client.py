@@ -15,20 +15,11 @@ from quintain.client.http import connection, http_calls, transfers
 
 
 class MasterClient(http_calls.HttpCalls, calls.MasterCalls):
-    """Talks to a running master.
-
-    Args:
-        connected: Connection to the master.
-    """
+    """Talks to a running master."""
 
     @classmethod
     def connect(cls, home: home_lib.Home, address: address_lib.Address) -> Self:
-        """Returns a client of the master of a home directory, also after it was restarted.
-
-        Args:
-            home: The home directory.
-            address: Where its master is now.
-        """
+        """Returns a client of the master of a home directory, also after it was restarted."""
 
         def find() -> address_lib.Address | None:
             found = home_lib.find_master(home)
@@ -54,9 +45,6 @@ class MasterClient(http_calls.HttpCalls, calls.MasterCalls):
 
     def send_code(self, archive: pathlib.Path) -> str:
         """Sends what is missing of a `.tar` file of code, and returns its SHA-256.
-
-        Args:
-            archive: The file.
 
         Raises:
             MasterUnreachableError: If the connection is lost for long.

@@ -23,11 +23,6 @@ class WorkerClient(http_calls.HttpCalls):
 
     All raise `GoneError` if this start is not wanted any more, and `MasterUnreachableError` if the
     master is away for longer than the connection waits.
-
-    Args:
-        connected: Connection to the master.
-        trial_id: The trial.
-        launch_id: Name of this start.
     """
 
     def __init__(self, connected: connection.Connection, *, trial_id: int, launch_id: str) -> None:
@@ -79,11 +74,11 @@ class WorkerClient(http_calls.HttpCalls):
         """
 
     @call("PUT", f"{_RUN}/wait", text="waits_for")
-    def note_wait(self, text: str) -> None:
+    def note_wait(self, text: str = "") -> None:
         """Says what the process waits for; an empty text if it goes on."""
 
     @call("POST", f"{_RUN}/exit", is_repeatable=True)
-    def report_exit(self, reason: workload.ExitedReason, message: str) -> None:
+    def report_exit(self, reason: workload.ExitedReason, message: str = "") -> None:
         """Says why the process is about to end before it was told to.
 
         Args:

@@ -21,13 +21,14 @@ from quintain.records.rows import experiment as experiment_lib
 from quintain.storage import checkpoint_storage, storages
 from quintain.store import reading
 from quintain.store import session as session_lib
+from quintain.store import store as store_lib
 
 logger = logging.getLogger(__name__)
 
 _Found = tuple[checkpoint.Orphan, checkpoint_storage.CheckpointStorage]
 
 
-def find(store: reading.ReadableStore, home: pathlib.Path) -> list[checkpoint.Orphan]:
+def find(store: store_lib.Store, home: pathlib.Path) -> list[checkpoint.Orphan]:
     """Returns all of them, by the storages they are in.
 
     In a storage that is not the home's own only those are looked at that name this home: others
@@ -37,7 +38,7 @@ def find(store: reading.ReadableStore, home: pathlib.Path) -> list[checkpoint.Or
     return [orphan for orphan, _ in _find(store, home)]
 
 
-def tell(store: reading.ReadableStore, home: pathlib.Path) -> None:
+def tell(store: store_lib.Store, home: pathlib.Path) -> None:
     """Says what the database does not know: it may be an older copy.
 
     It may take long: an object store is slow, or away.
@@ -52,7 +53,7 @@ def tell(store: reading.ReadableStore, home: pathlib.Path) -> None:
         )
 
 
-def _find(store: reading.ReadableStore, home: pathlib.Path) -> list[_Found]:
+def _find(store: store_lib.Store, home: pathlib.Path) -> list[_Found]:
     home_id = home_identity.read_id(home) or ""
     own = storages.build({}, home / "checkpoints")
     with store.reading() as session:

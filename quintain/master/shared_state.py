@@ -22,7 +22,7 @@ from quintain.master.placing import node_table
 from quintain.records.rows import deletion, experiment, launch, log, states
 from quintain.records.rows import slot as slot_lib
 from quintain.storage import checkpoint_storage, storages
-from quintain.store import failures
+from quintain.store import database_errors
 from quintain.store import session as session_lib
 from quintain.store import store as store_lib
 
@@ -256,7 +256,7 @@ class SharedState:
         where = pathlib.Path(os.fsdecode(error.filename or self.home))
         if not where.is_relative_to(self.home):
             return None
-        lost = failures.explain_disk(error, str(self.home))
+        lost = database_errors.explain_disk(error, str(self.home))
         if lost is not None:
             with self.condition:
                 self.note_problem(str(lost))
@@ -326,7 +326,7 @@ class SharedState:
                 disk_errors.check_disk(self.home)
         except OSError as error:
             place = os.fsdecode(error.filename or self.home)
-            lost = failures.explain_disk(error, place)
+            lost = database_errors.explain_disk(error, place)
             self.note_problem(str(lost or f"{place}: {error.strerror}."))
             return
         if free < MIN_FREE_BYTES:

@@ -1,7 +1,9 @@
 """Delivers an alert: runs a command, or has a request sent to an address.
 
-Both happen in a process of their own, with one deadline for all of it. Nothing else is waited for:
-neither for what that process has started, nor for its pipes, which others may keep open.
+Both happen in a process of their own, with one deadline for all of it: an answer may come byte by
+byte, and a name server may not answer, which no timeout of a socket bounds. For a request this file
+is the program of that process. Nothing else is waited for: neither for what that process has
+started, nor for its pipes, which others may keep open.
 """
 
 import contextlib
@@ -21,7 +23,6 @@ import urllib3
 
 from quintain.client.home import home as home_lib
 from quintain.records.config import experiment_sections
-from quintain.server import alert_request
 from quintain.server.security import own_commands
 from quintain.terminal import printable
 
@@ -39,6 +40,14 @@ PASSED: Final = frozenset({
 PASSED_PREFIXES: Final = ("LC_", "QUINTAIN_ALERT_")
 """Beginnings of the names of further ones: the second is for what is meant for commands."""
 
+FINAL_EXIT: Final = 3
+"""Exit code if there is no use in trying again."""
+
+_TRY_AGAIN: Final = frozenset({408, 425, 429})
+_NEVER_AGAIN: Final = range(400, 500)
+_LONGEST_SECS: Final = 120
+"""Longest life, if the master is not there any more to end it."""
+
 _KEPT_BYTES: Final = 4096
 _READ_BYTES: Final = 2**16
 _POLL_SECS: Final = 0.1
@@ -54,7 +63,6 @@ class DeliveryError(Exception):
     """
 
     def __init__(self, message: str, *, is_final: bool = False) -> None:
-        """Stores what happened."""
         super().__init__(message)
         self.is_final = is_final
 
@@ -84,7 +92,7 @@ def deliver(
         environment, given = _build_environment(report, home), dict(report)
     else:
         # `-P`: what lies in the home directory is not imported.
-        arguments = [sys.executable, "-P", "-m", alert_request.__name__]
+        arguments = [sys.executable, "-P", "-m", "quintain.server.alert_delivery"]
         environment = own_commands.build_environment(home)
         given = {"webhook": alert.webhook, "report": report}
     try:
@@ -112,7 +120,7 @@ def deliver(
     told = printable.clean(output.decode(errors="replace").strip("\0 \n"))
     if alert.command is not None:
         raise DeliveryError(f"it ended with {process.returncode}: {told}")
-    raise DeliveryError(told, is_final=process.returncode == alert_request.FINAL_EXIT)
+    raise DeliveryError(told, is_final=process.returncode == FINAL_EXIT)
 
 
 def describe(alert: experiment_sections.AlertConfig) -> str:
@@ -173,3 +181,42 @@ def _to_text(value: object) -> str:
     if value is None:
         return ""
     return value if isinstance(value, str) else json.dumps(value)
+
+
+def post(address: str, report: Any) -> tuple[int, str]:
+    """Sends a report; returns the exit code of this process, and why it was not taken.
+
+    Args:
+        address: Where to.
+        report: Plain data.
+    """
+    try:
+        with urllib3.PoolManager(retries=False) as pool:
+            answer = pool.request(
+                "POST",
+                address,
+                body=json.dumps(report).encode(),
+                headers={"Content-Type": "application/json", "User-Agent": "quintain"},
+                redirect=False,
+                preload_content=False,
+            )
+            answer.close()
+    except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+        return 1, f"{type(error).__name__}: {error}"
+    if answer.status < 300:
+        return 0, ""
+    is_final = answer.status in _NEVER_AGAIN and answer.status not in _TRY_AGAIN
+    return FINAL_EXIT if is_final else 1, f"it answered {answer.status}"
+
+
+def main() -> None:
+    """Sends what standard input says: `{"webhook": ADDRESS, "report": ANYTHING}`."""
+    signal.alarm(_LONGEST_SECS)
+    given = json.load(sys.stdin)
+    exit_code, message = post(given["webhook"], given["report"])
+    sys.stdout.write(message)
+    sys.exit(exit_code)
+
+
+if __name__ == "__main__":
+    main()

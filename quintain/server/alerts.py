@@ -222,12 +222,7 @@ class Alerts:
 def build_report(
     record: experiment.Experiment, trials: Sequence[trial.TrialRecord]
 ) -> dict[str, Any]:
-    """Returns what is told of an experiment that has ended.
-
-    Args:
-        record: The experiment.
-        trials: Its trials.
-    """
+    """Returns what is told of an experiment that has ended."""
     found = record.config.get("searcher")
     searcher = found if isinstance(found, dict) else {}
     sign = 1.0 if searcher.get("smaller_is_better", True) else -1.0

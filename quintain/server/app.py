@@ -21,6 +21,7 @@ from starlette.middleware import gzip
 from quintain import errors
 from quintain.client.home import home as home_lib
 from quintain.client.home import token_files
+from quintain.client.notebook import run_notes
 from quintain.cluster.agents import agent_launcher
 from quintain.master import master as master_lib
 from quintain.master.processes import launch_tokens
@@ -32,21 +33,18 @@ from quintain.server.feed import feed as feed_lib
 from quintain.server.http import answers, responses
 from quintain.server.routes import agents as agent_routes
 from quintain.server.routes import (
-    checkpoints,
+    downloads,
     events,
     experiments,
     files,
-    nodes,
+    overview,
     page,
-    runs,
-    tables,
-    tensorboard,
-    timeline,
-    trials,
+    parts,
+    trial_data,
+    users,
     workers,
 )
-from quintain.server.routes import master as master_routes
-from quintain.server.routes import sign_in as sign_in_routes
+from quintain.server.runs import run_index
 from quintain.server.security import access, path_rules
 from quintain.server.security import sessions as sessions_lib
 from quintain.server.security import sign_in as sign_in_lib
@@ -114,10 +112,22 @@ def build_app(
     """
     sign_in = services.sign_in or sign_in_lib.SignIn(info.url, sessions_lib.Sessions(port=0))
     home = home_lib.Home(pathlib.Path(info.home))
-    tensorboards = services.tensorboards or tensorboards_lib.TensorBoards(home)
-    uploads = code_uploads.CodeUploads(home.path)
-    run_index = runs.build_index(info)
-    agent_token = token_files.KnownToken(home.agent_token)
+    given = parts.Parts(
+        calls=calls,
+        master=master,
+        info=info,
+        stop=stop,
+        is_stopping=is_stopping,
+        sign_in=sign_in,
+        tensorboards=services.tensorboards or tensorboards_lib.TensorBoards(home),
+        uploads=code_uploads.CodeUploads(home.path),
+        exports=exports_lib.Exports(home),
+        runs=run_index.RunIndex(
+            map(pathlib.Path, info.run_dirs), lambda: run_notes.list_paths(home)
+        ),
+        agents=services.agents,
+        feed=services.feed,
+    )
     app = fastapi.FastAPI(
         title="Quintain",
         version=info.version,
@@ -127,6 +137,7 @@ def build_app(
         redirect_slashes=False,
         openapi_url=f"{PREFIX}/openapi.json",
     )
+    app.state.parts = given
     app.state.commands = master.commands
     app.add_exception_handler(errors.QuintainError, responses.handle_error)
     app.add_exception_handler(OSError, responses.OsErrorHandler(info.home))
@@ -148,7 +159,7 @@ def build_app(
         launch_key=launch_key,
         prefix=PREFIX,
         sign_in=sign_in,
-        agent_token=agent_token,
+        agent_token=token_files.KnownToken(home.agent_token),
         user_token=token_files.KnownToken(home.user_token),
     )
     app.add_middleware(
@@ -162,26 +173,20 @@ def build_app(
     app.add_middleware(request_life.RequestLife, refuse=responses.refuse)
     app.add_middleware(responses.AnswerHeaders)
     for router in (
-        # Workers' addresses are longer than users' and do not hide them.
-        workers.build_router(master.workers, is_stopping),
-        agent_routes.build_router(services.agents, is_stopping),
-        files.build_router(master.files),
-        master_routes.build_router(calls, info, stop, master.summary, master.list_slots),
-        sign_in_routes.build_router(sign_in),
-        experiments.build_router(calls, uploads),
-        files.build_upload_router(uploads),
-        trials.build_router(calls),
-        checkpoints.build_router(calls, exports_lib.Exports(home)),
-        runs.build_router(run_index),
-        tensorboard.build_router(calls, lambda name: run_index.get(name).path, tensorboards),
-        timeline.build_router(calls),
-        nodes.build_router(master.nodes),
-        tables.build_router(calls),
-        *([] if services.feed is None else [events.build_router(calls, services.feed)]),
+        workers.router,
+        files.router,
+        workers.build_router(given),
+        agent_routes.router,
+        overview.router,
+        experiments.router,
+        trial_data.router,
+        downloads.router,
+        *([] if services.feed is None else [events.router]),
+        users.build_router(given),
     ):
         path_rules.check_routes(router.routes)
         app.include_router(router, prefix=PREFIX, responses={"default": {"model": answers.Error}})
-    app.include_router(page.build_router(sign_in))
+    app.include_router(page.router)
     return app
 
 

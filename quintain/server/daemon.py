@@ -11,7 +11,7 @@ import secrets
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Self
 
 import fastapi
@@ -24,13 +24,14 @@ from quintain.client.http import unix_sockets
 from quintain.cluster.agents import agent_launcher
 from quintain.files import disk_errors
 from quintain.master import master as master_lib
+from quintain.master.cleanup import home_identity
 from quintain.master.placing import slots as slots_lib
 from quintain.master.processes import launch_tokens
 from quintain.master.processes import launcher as launcher_lib
 from quintain.records import process_identity
 from quintain.records.rows import states
 from quintain.records.views import master_status
-from quintain.server import alerts, direct_calls, master_store
+from quintain.server import alerts, direct_calls
 from quintain.server import app as app_lib
 from quintain.server import launchers as launchers_lib
 from quintain.server import tensorboards as tensorboards_lib
@@ -39,6 +40,7 @@ from quintain.server.http import home_watch
 from quintain.server.http import network as network_lib
 from quintain.server.security import sessions as sessions_lib
 from quintain.server.security import sign_in as sign_in_lib
+from quintain.store import store as store_lib
 from quintain.web import http_server
 
 logger = logging.getLogger(__name__)
@@ -267,7 +269,7 @@ class MasterServer:
         )
         database = settings.database or self._home.database
         store = parts.enter_context(
-            master_store.open_own(
+            _open_store(
                 self._home,
                 database,
                 self._note_loss,
@@ -366,6 +368,48 @@ class MasterServer:
             is_stopping=self._is_stopping.is_set,
             services=app_lib.Services(self._sign_in, feed, agents, self._tensorboards),
         )
+
+
+@contextlib.contextmanager
+def _open_store(
+    home: home_lib.Home,
+    database: home_database.Database,
+    on_loss: Callable[[str], None],
+    *,
+    accept_new_database: bool,
+) -> Iterator[store_lib.Store]:
+    """Gives the store of a home's master, who is its only one.
+
+    Processes that are started meanwhile don't inherit what opens it.
+
+    Args:
+        home: The home directory.
+        database: What to open.
+        on_loss: Is told, from any thread, why this is not its only master any more.
+        accept_new_database: Whether the home may leave the database that it had, though never for
+            that of another home.
+
+    Raises:
+        StateError: If the home has another database, or the database another home.
+        StoreError: If it can't be opened, or has a master.
+    """
+    store = store_lib.open_store(database)
+    try:
+        problem = home_identity.find_rebinding(home.path, database, store)
+        with store.reading() as session:
+            is_foreign = home_identity.is_foreign(home.path, session.get_home_id())
+        if problem and is_foreign:
+            raise errors.StateError(f"{problem} Nothing was started.")
+        if problem and not accept_new_database:
+            raise errors.StateError(
+                f"{problem} Nothing was started. To leave what is there, and go on with this one: "
+                "`quintain master start --new_database`."
+            )
+        store.hold(on_loss)
+        with home_database.hidden_from_children(database):
+            yield store
+    finally:
+        store.close()
 
 
 def find_slots(num_slots: int | None, threads_per_slot: int | None) -> list[slots_lib.Slot]:

@@ -3,119 +3,107 @@
 import functools
 import pathlib
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from typing_extensions import override
 
 from quintain import errors
-from quintain.client import calls
+from quintain.client import call_table, calls
 from quintain.client.home import home as home_lib
 from quintain.records.config import provenance
 from quintain.records.rows import checkpoint as checkpoint_lib
 from quintain.records.rows import curve, launch, log, metric, states
-from quintain.records.rows import experiment as experiment_lib
 from quintain.records.rows import trial as trial_lib
 from quintain.records.views import following, importance, master_status, trial_table
 from quintain.server import checkpoint_files, log_pages, tables
-from quintain.server.feed import following as following_lib
-from quintain.server.feed import summaries
+from quintain.server.feed import cursors, summaries
 
 if typing.TYPE_CHECKING:
     # Who asks has opened it, or need not wait for it.
     from quintain.server import search_view
     from quintain.store import reading
+    from quintain.store import store as store_lib
 
 _MIN_PREFIX = 4
 
 
 class DirectCalls(calls.Calls):
-    """Reads from a store, also where no master runs."""
+    """Reads from a store, also where no master runs.
+
+    Args:
+        store: What is read.
+        home: Where files are.
+        find_status: Returns what runs where; nothing does where there is no master.
+        find_summary: Returns the same in numbers.
+        find_own: Returns what the master says of an experiment.
+    """
 
     def __init__(
         self,
-        store: "reading.ReadableStore",
+        store: "store_lib.Store",
         home: home_lib.Home,
         find_status: Callable[[], master_status.MasterStatus] = master_status.MasterStatus,
         find_summary: Callable[[], master_status.MasterSummary] = master_status.MasterSummary,
         find_own: Callable[[int], master_status.ExperimentStatus | None] = lambda _: None,
     ) -> None:
-        """Stores its parts.
-
-        Args:
-            store: What is read.
-            home: Where files are.
-            find_status: Returns what runs where; nothing does where there is no master.
-            find_summary: Returns the same in numbers.
-            find_own: Returns what the master says of an experiment.
-        """
         self._store = store
         self._home = home
         self._find_status, self._find_summary, self._find_own = find_status, find_summary, find_own
         self._tables = tables.WrittenTables()
         self._search_views: search_view.SearchViews | None = None
 
+    def ask(self, call: call_table.Call, arguments: Mapping[str, Any]) -> Any:
+        """Reads what the store has under the name of a call.
+
+        Raises:
+            NotFoundError: If the experiment or the trial is not there.
+        """
+        given = dict(arguments)
+        if "state_names" in given:
+            given["states"] = tuple(given.pop("state_names"))
+        with self._store.reading() as session:
+            if not call.name.startswith("get_"):
+                _check_owner(session, given.get("experiment_id"), given.get("trial_id"))
+            return getattr(session, call.name)(**given)
+
     @override
     def get_status(self) -> master_status.MasterStatus:
         return self._find_status()
 
-    @override
-    def list_experiments(
-        self,
-        *,
-        include_archived: bool = False,
-        state_names: Sequence[states.ExperimentState] = (),
-        labels: Sequence[str] = (),
-    ) -> list[experiment_lib.Experiment]:
-        with self._store.reading() as session:
-            return session.list_experiments(
-                include_archived=include_archived,
-                states=tuple(state_names),
-                labels=tuple(labels),
-            )
-
     def summarise_experiments(
         self,
         *,
-        include_archived: bool = False,
-        state_names: Sequence[states.ExperimentState] = (),
-        labels: Sequence[str] = (),
+        include_archived: bool,
+        state_names: Sequence[states.ExperimentState],
+        labels: Sequence[str],
     ) -> list[dict[str, Any]]:
         """Returns summaries of what `list_experiments` returns."""
         with self._store.reading() as session:
             found = session.list_experiments(
-                include_archived=include_archived, states=tuple(state_names), labels=tuple(labels)
+                include_archived=include_archived, states=state_names, labels=labels
             )
             return summaries.build(session, found)
 
     @override
-    def get_experiment(self, experiment_id: int) -> experiment_lib.Experiment:
-        with self._store.reading() as session:
-            return session.get_experiment(experiment_id)
-
-    @override
     def follow(self, experiment_id: int, cursor: str = "") -> following.Following:
+        # Asked first, so that an experiment that is over then has its last trials here.
         status, summary = self._find_own(experiment_id), self._find_summary()
         with self._store.reading() as session:
-            return following_lib.read(session, experiment_id, cursor, status, summary)
-
-    @override
-    def list_events(self, experiment_id: int, *, after: int = 0) -> list[dict[str, Any]]:
-        with self._store.reading() as session:
-            session.get_experiment(experiment_id)
-            return session.list_events(experiment_id, after=after)
-
-    @override
-    def list_trials(
-        self,
-        experiment_id: int | None = None,
-        *,
-        state_names: Sequence[states.TrialState] = (),
-    ) -> list[trial_lib.TrialRecord]:
-        with self._store.reading() as session:
-            if experiment_id is not None:
-                session.get_experiment(experiment_id)
-            return session.list_trials(experiment_id, states=tuple(state_names))
+            experiment = session.get_experiment(experiment_id)
+            oldest, newest = session.get_change_bounds()
+            after = cursors.parse(cursor, cursors.find_home(session))
+            ids = None
+            if after is not None and oldest <= after <= newest:
+                ids = session.list_changed_trials(experiment_id, after)
+            return following.Following(
+                cursor=cursors.find_newest(session),
+                is_whole=ids is None,
+                trials=session.list_trials(experiment_id, ids=ids),
+                experiment=experiment,
+                status=status,
+                master=summary,
+            )
 
     @override
     def select_trials(
@@ -244,30 +232,12 @@ class DirectCalls(calls.Calls):
     ) -> list[log.LogRow]:
         """Returns lines of a trial, or of all trials of an experiment."""
         with self._store.reading() as session:
+            _check_owner(session, experiment_id, trial_id)
             if trial_id is not None:
-                session.get_trial(trial_id)
                 read = functools.partial(session.list_logs, trial_id)
             else:
-                session.get_experiment(experiment_id or 0)
                 read = functools.partial(session.list_experiment_logs, experiment_id or 0)
             return log_pages.read(read, page)
-
-    @override
-    def get_trial(self, trial_id: int) -> trial_lib.TrialRecord:
-        with self._store.reading() as session:
-            return session.get_trial(trial_id)
-
-    @override
-    def list_metrics(
-        self,
-        trial_id: int,
-        *,
-        group: metric.MetricGroup | None = None,
-        after_batches: int = -1,
-    ) -> list[metric.MetricRow]:
-        with self._store.reading() as session:
-            session.get_trial(trial_id)
-            return session.list_metrics(trial_id, group=group, after_batches=after_batches)
 
     @override
     def list_batch_metrics(
@@ -281,29 +251,6 @@ class DirectCalls(calls.Calls):
             for total, batches in stored
             for number, values in enumerate(batches, start=total - len(batches) + 1)
         ]
-
-    @override
-    def list_logs(self, trial_id: int, which: log.LogFilter = log.ALL) -> list[log.LogRow]:
-        with self._store.reading() as session:
-            session.get_trial(trial_id)
-            return session.list_logs(trial_id, which)
-
-    @override
-    def list_checkpoints(
-        self,
-        *,
-        experiment_id: int | None = None,
-        trial_id: int | None = None,
-        state_names: Sequence[checkpoint_lib.CheckpointState] = (),
-    ) -> list[checkpoint_lib.Checkpoint]:
-        with self._store.reading() as session:
-            if experiment_id is not None:
-                session.get_experiment(experiment_id)
-            if trial_id is not None:
-                session.get_trial(trial_id)
-            return session.list_checkpoints(
-                experiment_id=experiment_id, trial_id=trial_id, states=tuple(state_names)
-            )
 
     @override
     def get_checkpoint(self, uuid: str) -> checkpoint_lib.Checkpoint:
@@ -353,8 +300,7 @@ class DirectCalls(calls.Calls):
             since: Only those that had not ended then; seconds since the epoch.
         """
         with self._store.reading() as session:
-            if experiment_id is not None:
-                session.get_experiment(experiment_id)
+            _check_owner(session, experiment_id)
             return session.list_spans(experiment_id, since=since)
 
     def find_checkpoint_files(self, uuid: str) -> checkpoint_files.StoredFiles:
@@ -387,6 +333,15 @@ class DirectCalls(calls.Calls):
         from quintain.master import orphans  # noqa: PLC0415
 
         return orphans.find(self._store, self._home.path)
+
+
+def _check_owner(
+    session: "reading.Reader", experiment_id: int | None, trial_id: int | None = None
+) -> None:
+    if experiment_id is not None:
+        session.get_experiment(experiment_id)
+    if trial_id is not None:
+        session.get_trial(trial_id)
 
 
 def _choose_ids(

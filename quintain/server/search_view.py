@@ -26,7 +26,6 @@ class SearchViews:
     """Shows what searches know."""
 
     def __init__(self) -> None:
-        """Keeps nothing yet."""
         self._kept: dict[int, tuple[int, experiment_machine.ExperimentMachine]] = {}
         self._lock = threading.Lock()
 

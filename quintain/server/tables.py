@@ -76,7 +76,6 @@ class WrittenTables:
     """Tables as JSON, kept while nothing of their experiments changes."""
 
     def __init__(self) -> None:
-        """Keeps nothing yet."""
         self._kept: dict[int, tuple[str, bytes]] = {}
         self._lock = threading.Lock()
 

@@ -1,36 +1,22 @@
-"""Queries for records of any kind, as SQL text.
+"""Queries for records of any kind, as SQL text for the drivers of SQLite and PostgreSQL."""
 
-The queries are texts, so that they can be asked through the standard library's `sqlite3` as well as
-through SQLAlchemy, whose import takes longer than what most commands read.
-"""
-
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any, TypeVar
 
 from quintain import errors
-from quintain.store import columns
+from quintain.store import columns, statements
 
 R = TypeVar("R")
-
-Select = Callable[[str, Mapping[str, Any]], Iterable[Sequence[Any]]]
-"""Asks a query with values for its `:names`, and returns rows."""
 
 
 class Queries:
     """Asks a database for records."""
 
-    def __init__(self, select: Select, *, is_sqlite: bool, failure: type[Exception]) -> None:
-        """Stores how to ask.
-
-        Args:
-            select: Asks a query.
-            is_sqlite: Whether the database is SQLite, or else PostgreSQL.
-            failure: What is raised by texts that are damaged, and by databases that can't be read.
-        """
-        self._select = select
-        self._is_sqlite = is_sqlite
-        self._failure = failure
-        self._damage = (ValueError, TypeError, AttributeError, KeyError, failure)
+    def __init__(self, runner: statements.Runner) -> None:
+        self._runner = runner
+        self._select = runner.run
+        self._is_sqlite = runner.is_sqlite
+        self._damage = (ValueError, TypeError, AttributeError, KeyError, runner.error_type)
 
     def _list(
         self, kind: type[R], where: "Where", order: str, instead: Mapping[str, str] | None = None
@@ -62,7 +48,7 @@ class Queries:
 
     def _check_damage(self, error: Exception) -> None:
         """Raises an error again that is about the database, not about the value that was read."""
-        if isinstance(error, self._failure) and "decode to UTF-8" not in str(error):
+        if isinstance(error, self._runner.error_type) and "decode to UTF-8" not in str(error):
             raise error
 
     def _missing(self, kind: type[Any], key: str, value: Any) -> errors.NotFoundError:

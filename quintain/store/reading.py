@@ -1,7 +1,5 @@
 """Queries of a read transaction."""
 
-import abc
-import contextlib
 import json
 from collections.abc import Collection
 from typing import Any, Final
@@ -325,19 +323,3 @@ def _describe_damaged(experiment_id: int, error: Exception) -> experiment.Experi
         model_dir="",
         reason=f"Its row in the database is damaged and stays as it is ({error}).",
     )
-
-
-class ReadableStore(abc.ABC):
-    """A database that can be read."""
-
-    @abc.abstractmethod
-    def reading(self) -> contextlib.AbstractContextManager[Reader]:
-        """Gives what reads, as all was at one moment.
-
-        Raises:
-            StoreError: If the database can't be read.
-        """
-
-    @abc.abstractmethod
-    def close(self) -> None:
-        """Closes all connections."""

@@ -33,8 +33,7 @@ class Session(reading.Reader):
     """Reads and writes records; all of it, or nothing, is kept."""
 
     def __init__(self, runner: statements.Runner) -> None:
-        super().__init__(runner.run, is_sqlite=runner.is_sqlite, failure=runner.failure)
-        self._runner = runner
+        super().__init__(runner)
         # What `Change.ref` is of each thing that has changed.
         self._changes: dict[
             tuple[change.ChangeKind, int, int | None, str | None], str | int | None

@@ -3,11 +3,13 @@
 They go through the database's driver.
 """
 
-import dataclasses
+import abc
 import functools
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
+
+from typing_extensions import override
 
 from quintain.store import columns, schema
 
@@ -17,68 +19,83 @@ NOT_A_NUMBER: Final = "NaN"
 Values = Mapping[str, Any]
 
 
-@dataclasses.dataclass(frozen=True)
-class Runner:
+class Runner(abc.ABC):
     """Runs statements in the transaction of a connection."""
-
-    run: Callable[[str, Values], Any]
-    """Runs one with values for its `:names`; what it returns gives rows and has a `rowcount`."""
-
-    run_all: Callable[[str, Sequence[Values]], Any]
-    """Runs one for each of several values."""
-
-    insert: Callable[[str, Values, str], Any]
-    """Inserts a row into a table, with the next number if it has no `id`; returns its key, whose
-    column is named last."""
-
-    insert_all: Callable[[str, Sequence[Values]], Any]
-    """Inserts rows of the same columns into a table, with numbers in their order."""
-
-    stream: Callable[[str], Iterator[Sequence[Any]]]
-    """Runs a query whose rows may be too many for the memory."""
-
-    set_last_id: Callable[[str, int], None]
-    """Makes a table's next row get a larger number than this one."""
 
     is_sqlite: bool
     """Whether the database is SQLite."""
 
-    failure: type[Exception]
+    error_type: type[Exception]
     """What is raised by texts that are damaged, and by databases that can't be used."""
 
+    @abc.abstractmethod
+    def run(self, query: str, values: Values, /) -> Any:
+        """Runs one with values for its `:names`; the answer gives rows and has a `rowcount`."""
 
-def for_sqlite(raw: sqlite3.Connection) -> Runner:
-    """Returns what runs statements in the transaction of a connection to an SQLite file."""
+    @abc.abstractmethod
+    def run_all(self, query: str, rows: Sequence[Values], /) -> None:
+        """Runs one for each of several values."""
 
-    def insert_row(table: str, row: Values, key: str) -> Any:
-        ((value,),) = raw.execute(f"{insert(table, tuple(row))} RETURNING {key}", row)
+    @abc.abstractmethod
+    def insert(self, table: str, row: Values, key: str) -> Any:
+        """Inserts a row, with the next number if it has no `id`; returns the value of a column."""
+
+    @abc.abstractmethod
+    def insert_all(self, table: str, rows: Sequence[Values]) -> None:
+        """Inserts rows of the same columns into a table, with numbers in their order."""
+
+    @abc.abstractmethod
+    def stream(self, query: str) -> Iterator[Sequence[Any]]:
+        """Runs a query whose rows may be too many for the memory."""
+
+    @abc.abstractmethod
+    def set_last_id(self, table: str, number: int) -> None:
+        """Makes a table's next row get a larger number than this one."""
+
+
+class SqliteRunner(Runner):
+    """Runs statements in the transaction of a connection to an SQLite file."""
+
+    is_sqlite = True
+    error_type = sqlite3.OperationalError
+
+    def __init__(self, raw: sqlite3.Connection) -> None:
+        self._raw = raw
+
+    @override
+    def run(self, query: str, values: Values, /) -> Any:
+        return self._raw.execute(query, values)
+
+    @override
+    def run_all(self, query: str, rows: Sequence[Values], /) -> None:
+        self._raw.executemany(query, rows)
+
+    @override
+    def insert(self, table: str, row: Values, key: str) -> Any:
+        ((value,),) = self._raw.execute(f"{insert(table, tuple(row))} RETURNING {key}", row)
         return value
 
-    def insert_all(table: str, rows: Sequence[Values]) -> None:
+    @override
+    def insert_all(self, table: str, rows: Sequence[Values]) -> None:
         if rows:
-            raw.executemany(insert(table, tuple(rows[0])), rows)
+            self._raw.executemany(insert(table, tuple(rows[0])), rows)
 
-    def set_last_id(table: str, number: int) -> None:
+    @override
+    def stream(self, query: str) -> Iterator[Sequence[Any]]:
+        return self._raw.execute(query)
+
+    @override
+    def set_last_id(self, table: str, number: int) -> None:
         values = {"table": table, "number": number}
-        known = raw.execute(
+        known = self._raw.execute(
             "SELECT seq FROM sqlite_sequence WHERE name = :table", values
         ).fetchone()
         if known is not None:
             change = "UPDATE sqlite_sequence SET seq = max(seq, :number) WHERE name = :table"
-            raw.execute(change, values)
+            self._raw.execute(change, values)
         elif schema.TABLES[table].is_autoincrement:
-            raw.execute("INSERT INTO sqlite_sequence (name, seq) VALUES (:table, :number)", values)
-
-    return Runner(
-        run=raw.execute,
-        run_all=raw.executemany,
-        insert=insert_row,
-        insert_all=insert_all,
-        stream=raw.execute,
-        set_last_id=set_last_id,
-        is_sqlite=True,
-        failure=sqlite3.OperationalError,
-    )
+            new = "INSERT INTO sqlite_sequence (name, seq) VALUES (:table, :number)"
+            self._raw.execute(new, values)
 
 
 @functools.cache

@@ -6,16 +6,14 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from typing_extensions import override
-
 from quintain.records.config import database_url
-from quintain.store import backend, reading, session, statements
+from quintain.store import backend, session, statements
 from quintain.store.sqlite import sqlite_backend, sqlite_waits
 
 _SQLITE: Final = "sqlite:///"
 
 
-class Store(reading.ReadableStore):
+class Store:
     """One database of experiments.
 
     Any number of threads may use it. Writing transactions follow one another; reading ones see the
@@ -73,7 +71,6 @@ class Store(reading.ReadableStore):
             for listener in self._listeners:
                 listener()
 
-    @override
     @contextlib.contextmanager
     def reading(self) -> Iterator[session.Session]:
         """Gives a session to read with.
@@ -98,7 +95,6 @@ class Store(reading.ReadableStore):
         """Returns what transactions wait for now, or an empty text if none waits."""
         return self.database.describe_wait()
 
-    @override
     def close(self) -> None:
         """Closes all connections."""
         self.database.close()
@@ -125,6 +121,27 @@ def open_store(
     except BaseException:
         database.close()
         raise
+    return Store(database)
+
+
+def open_to_read(url_or_path: str | pathlib.Path) -> Store:
+    """Opens a database to read from; its schema is brought up to date where needed.
+
+    A file that is not there is not made: its disk may not be mounted. It is read as an empty one.
+
+    Args:
+        url_or_path: As `open_store` takes it.
+
+    Raises:
+        StoreError: If the database can't be opened, or a newer version of this package made it.
+    """
+    if isinstance(url_or_path, str):
+        return open_store(url_or_path)
+    if not url_or_path.exists():
+        return Store(sqlite_backend.NoDatabase())
+    database = sqlite_backend.SqliteReader(str(url_or_path))
+    if not database.is_current():
+        open_store(url_or_path).close()
     return Store(database)
 
 

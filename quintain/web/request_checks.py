@@ -68,16 +68,15 @@ def parse_host(text: str) -> str:
 
 
 class HostCheck:
-    """Stands before an app: checks what requests take for the name of the server, and addresses."""
+    """Stands before an app: checks what requests take for the name of the server, and addresses.
+
+    Args:
+        app: What answers.
+        refuse: Builds the answers of this class.
+        hosts: Names besides those of the machine itself; see `parse_host`.
+    """
 
     def __init__(self, app: asgi.ASGIApp, *, refuse: Refuse, hosts: Collection[str] = ()) -> None:
-        """Stores its settings.
-
-        Args:
-            app: What answers.
-            refuse: Builds the answers of this class.
-            hosts: Names besides those of the machine itself; see `parse_host`.
-        """
         self._app = app
         self._refuse = refuse
         self._hosts = frozenset(hosts)
@@ -125,15 +124,13 @@ class ParsingRoom:
 
     As Python objects a body takes up to forty times its bytes, so that a few large ones that are
     parsed at once can take all memory.
+
+    Args:
+        max_bytes: Most bytes of all bodies in it; a larger body is in it alone.
+        patience_secs: For so long a body waits to come in.
     """
 
     def __init__(self, max_bytes: int, *, patience_secs: float) -> None:
-        """Stores its settings.
-
-        Args:
-            max_bytes: Most bytes of all bodies in it; a larger body is in it alone.
-            patience_secs: For so long a body waits to come in.
-        """
         self._max_bytes = max_bytes
         self._patience_secs = patience_secs
         self._num_bytes = 0
@@ -159,7 +156,7 @@ class ParsingRoom:
 
 
 def take_json(scope: asgi.Scope) -> Any:
-    """Returns what the body of a request says that is in a `ParsingRoom`; None without a body."""
+    """Returns what the body of a request says, once; None without a body."""
     return scope.pop(_VALUE, None)
 
 
@@ -171,7 +168,18 @@ def leave_room(scope: asgi.Scope) -> None:
 
 
 class BodyCheck:
-    """Stands before an app: checks type, size and content of bodies before the app sees them."""
+    """Stands before an app: checks type, size and content of bodies before the app sees them.
+
+    Args:
+        app: What answers.
+        refuse: Builds the answers of this class.
+        find_max_bytes: Returns the largest body of a request.
+        max_held_bytes: Most bytes of all bodies that are read or worked on at a time.
+        types: What may be taken for JSON.
+        is_stream: Whether the app reads the body of a request as it comes in, and limits it.
+        room: Where bodies are until the answer begins, or until the app calls `leave_room`, and
+            which the app gets by `take_json` only. If None, all are let in.
+    """
 
     def __init__(
         self,
@@ -184,18 +192,6 @@ class BodyCheck:
         is_stream: Callable[[asgi.Scope], bool] = lambda _: False,
         room: ParsingRoom | None = None,
     ) -> None:
-        """Stores its settings.
-
-        Args:
-            app: What answers.
-            refuse: Builds the answers of this class.
-            find_max_bytes: Returns the largest body of a request.
-            max_held_bytes: Most bytes of all bodies that are read or worked on at a time.
-            types: What may be taken for JSON.
-            is_stream: Whether the app reads the body of a request as it comes in, and limits it.
-            room: Where bodies are until the answer begins, or until the app calls `leave_room`. It
-                gets them by `take_json`. If None, all are let in, and the app parses them again.
-        """
         self._app = app
         self._refuse = refuse
         self._find_max_bytes = find_max_bytes
@@ -217,9 +213,11 @@ class BodyCheck:
                 problem = await self._pass_through(self._room, scope, body, receive, send)
             elif problem is None:
                 content = bytes(body)
-                problem = (await _parse(content))[1]
+                value, problem = await _parse(content)
                 if problem is None:
-                    await self._app(_say_json(scope), _Replay(content, receive), send)
+                    inner = {**_say_json(scope), _VALUE: value}
+                    del value
+                    await self._app(inner, _Replay(content, receive), send)
             if problem is not None:
                 await self._refuse(*problem)(scope, receive, send)
         finally:

@@ -1,8 +1,8 @@
 """The life of a request: told to its connection, and cut off by the end of the server.
 
 A server that ends gives requests some time, and then cancels what works on them. Left alone,
-uvicorn would write a stack trace for each of them, and tell their clients of a fault that there is
-none. To clients it is the same as if they had come a moment later.
+uvicorn would write a stack trace for each of them, and answer their clients with status 500. Here
+they get 503, as if they had come a moment later.
 """
 
 import asyncio

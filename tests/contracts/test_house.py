@@ -43,14 +43,6 @@ SMALL_FILES = {
     "nlp/experiments/sentence_prediction.py": "the name of an experiment",
     "orbit/actions/conditional_action.py": "a path of Orbit",
     "orbit/actions/save_checkpoint_if_preempted.py": "a path of Orbit",
-    "server/alert_request.py": "to be merged",
-    "server/experiment_changes.py": "to be merged",
-    "server/feed/following.py": "to be merged",
-    "server/master_store.py": "to be merged",
-    "server/routes/nodes.py": "a path of the API",
-    "server/routes/sign_in.py": "a path of the API",
-    "server/routes/timeline.py": "a path of the API",
-    "server/search_check.py": "to be merged",
     "trials/estimator.py": "a path of PEDL",
 }
 """Files under 60 lines with one importer, and why they stay."""
@@ -68,18 +60,13 @@ SAME_NAMES = {
     "platform": {
         "checkpoint.py",
         "columns.py",
-        "following.py",
         "importance.py",
         "master.py",
         "node.py",
         "provenance.py",
         "schema.py",
-        "sign_in.py",
         "store.py",
-        "tables.py",
-        "tensorboard.py",
         "trial.py",
-        "trials.py",
     },
 }
 """Basenames that several files of a half have."""

@@ -10,6 +10,8 @@ import pytest
 from quintain.records.config import experiment_sections as sections
 from quintain.server import alert_delivery
 
+WAIT_SECS = 30
+
 
 @pytest.fixture
 def run(home):
@@ -109,3 +111,24 @@ def drip(listener):
         while True:
             connection.sendall(b"x")
             time.sleep(0.1)
+
+
+@pytest.mark.parametrize(
+    ("status", "exit_code"),
+    [(204, 0), (500, 1), (429, 1), (302, 1), (404, alert_delivery.FINAL_EXIT)],
+)
+def test_the_exit_code_says_whether_to_try_again(hook, status, exit_code):
+    hook.answers[:] = [status]
+
+    found = alert_delivery.post(hook.url, {"a": 1})
+
+    assert found == (exit_code, f"it answered {status}" if exit_code else "")
+    assert hook.got.get(timeout=WAIT_SECS) == ("/hook", "application/json", {"a": 1})
+    assert hook.got.empty()  # A redirection is not followed.
+
+
+def test_an_address_without_a_server_is_tried_again():
+    exit_code, message = alert_delivery.post("http://127.0.0.1:1/", {})
+
+    assert exit_code == 1
+    assert "NewConnectionError" in message

@@ -2,6 +2,7 @@
 
 from quintain.client import call_table, calls, file_calls, worker_client
 from quintain.server import direct_calls
+from quintain.store import reading
 
 
 def test_every_declared_call_is_an_address_of_the_master(app):
@@ -23,4 +24,6 @@ def test_every_declared_call_is_an_address_of_the_master(app):
 
 
 def test_every_read_is_answered_without_a_master():
-    assert not call_table.list_calls(direct_calls.DirectCalls)
+    read_by_name = call_table.list_calls(direct_calls.DirectCalls)
+
+    assert all(callable(getattr(reading.Reader, name, None)) for name in read_by_name)

@@ -48,7 +48,7 @@ def test_migrations_make_the_tables_of_the_schema(new_url):
 def test_rows_of_an_older_schema_stay_and_numbers_go_on(new_url, monkeypatch):
     with monkeypatch.context() as patch, connect(new_url) as connection:
         patch.setattr(columns_lib, "REVISION", "0005")
-        runner = postgres_statements.build_runner(connection)
+        runner = postgres_statements.PostgresRunner(connection)
         migrating.upgrade(runner, connection.execute, None, lambda _: None)
         columns = "state, config, original_config, model_dir, description, labels, progress, "
         columns += "start_time, is_archived, reason"

@@ -10,7 +10,8 @@ from quintain import errors
 from quintain import store as stores
 from quintain.records.rows import curve, launch
 from quintain.store import schema
-from quintain.store.sqlite import sqlite_file, sqlite_waits
+from quintain.store import store as store_lib
+from quintain.store.sqlite import sqlite_backend, sqlite_waits
 from quintain.testing import store_case, store_suite
 
 
@@ -78,7 +79,7 @@ def test_a_database_from_before_there_were_curves_gets_those_of_its_metrics(tmp_
         connection.execute("UPDATE metrics SET trial_id = ? WHERE id = 302", [trials[2]])
         connection.execute("UPDATE metrics SET metrics = CAST(x'ff' AS TEXT) WHERE id = 302")
 
-    with sqlite_file.open_to_read(path).reading() as reader:
+    with store_lib.open_to_read(path).reading() as reader:
         found = reader.list_curves(owner)
         assert found[0] == expected[0]
         assert (found[1].num_points, curve.unpack(found[1].points)[0]) == (1, [1])
@@ -229,7 +230,7 @@ class TestReadingTheFile(store_suite.StoreSuite):
     @pytest.fixture
     def store(self, url, tmp_path):
         opened = stores.open_store(url)
-        file = sqlite_file.open_to_read(tmp_path / "quintain.db")
+        file = store_lib.open_to_read(tmp_path / "quintain.db")
         opened.reading = file.reading
         yield opened
         opened.close()
@@ -237,7 +238,7 @@ class TestReadingTheFile(store_suite.StoreSuite):
 
 def test_a_database_that_is_not_there_is_read_as_an_empty_one_and_not_made(tmp_path):
     path = tmp_path / "home" / "quintain.db"
-    with contextlib.closing(sqlite_file.open_to_read(path)) as store, store.reading() as reader:
+    with contextlib.closing(store_lib.open_to_read(path)) as store, store.reading() as reader:
         assert reader.list_experiments() == []
         assert reader.get_last_experiment_id() == 0
 
@@ -249,12 +250,12 @@ def test_a_damaged_database_is_explained_to_those_who_read(tmp_path):
     path.write_bytes(b"no database" * 1000)
 
     with pytest.raises(errors.StoreError, match=r"not a database.*start without"):
-        sqlite_file.open_to_read(path)
+        store_lib.open_to_read(path)
 
 
 def test_a_number_too_large_to_look_for_is_refused_by_those_who_read(tmp_path):
     stores.open_store(tmp_path / "quintain.db").close()
-    store = sqlite_file.open_to_read(tmp_path / "quintain.db")
+    store = store_lib.open_to_read(tmp_path / "quintain.db")
 
     with pytest.raises(errors.ConfigError, match="more than 64 bits"), store.reading() as reader:
         reader.get_trial(2**64)
@@ -276,17 +277,16 @@ def test_a_database_on_a_read_only_disk_is_read_if_its_writer_has_ended(tmp_path
         connected.append(where)
         return connect(where, **kwargs)
 
-    monkeypatch.setattr(sqlite_file.os, "access", lambda *_: False)
-    monkeypatch.setattr(sqlite_file.sqlite3, "connect", refuse)
-    with sqlite_file.open_to_read(path).reading() as reader:
+    monkeypatch.setattr(sqlite_backend.os, "access", lambda *_: False)
+    monkeypatch.setattr(sqlite_backend.sqlite3, "connect", refuse)
+    with store_lib.open_to_read(path).reading() as reader:
         assert len(reader.list_experiments()) == 1
     assert connected
     assert [each.name for each in path.parent.iterdir()] == names
     # What a killed writer left holds newer changes, which must not be missed.
     path.with_name("quintain.db-wal").write_bytes(b"changes")
-    monkeypatch.setattr(sqlite_file, "_is_current", lambda _: True)
     with (
         pytest.raises(errors.StoreError, match="copy the home directory to another disk first"),
-        sqlite_file.open_to_read(path).reading(),
+        store_lib.open_to_read(path).reading(),
     ):
         pass

@@ -17,11 +17,7 @@ DESCRIPTOR: Final = "QUINTAIN_TOKEN_DESCRIPTOR"
 
 
 def hide(environment: MutableMapping[str, str]) -> None:
-    """Puts the token among some variables into a pipe, for the program that this one becomes.
-
-    Args:
-        environment: The variables that it begins with.
-    """
+    """Puts the token among some variables into a pipe, for the program that this one becomes."""
     token = environment.pop(VARIABLE, "")
     if token:
         reading, writing = os.pipe()
@@ -32,11 +28,7 @@ def hide(environment: MutableMapping[str, str]) -> None:
 
 
 def read(environment: Mapping[str, str]) -> str:
-    """Returns the token that a process was handed, or an empty text. A pipe is read once.
-
-    Args:
-        environment: Its variables.
-    """
+    """Returns the token that a process was handed, or an empty text. A pipe is read once."""
     token, descriptor = environment.get(VARIABLE, ""), environment.get(DESCRIPTOR, "")
     if token or not descriptor.isdecimal():
         return token

@@ -31,9 +31,6 @@ Database = str | pathlib.Path
 def find(home: pathlib.Path) -> Database:
     """Returns the database of a home: what the variable names, or the one that it had last.
 
-    Args:
-        home: The home directory.
-
     Raises:
         ConfigError: If the variable, or what was noted, can't be understood.
     """

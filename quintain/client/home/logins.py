@@ -51,9 +51,6 @@ class Login:
 def find(home: pathlib.Path) -> Login | None:
     """Returns the master of another machine that commands ask, or None.
 
-    Args:
-        home: The home directory.
-
     Raises:
         ConfigError: If the variables, or what was noted, can't be used.
     """
@@ -94,10 +91,6 @@ def remove(home: pathlib.Path) -> bool:
 
 def check_own(home: pathlib.Path, command: str) -> None:
     """Refuses what needs the home directory of the master itself.
-
-    Args:
-        home: The home directory.
-        command: What was asked for.
 
     Raises:
         ConfigError: If commands ask the master of another machine.

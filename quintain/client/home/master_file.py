@@ -50,9 +50,6 @@ class MasterFile:
 def read(home: pathlib.Path) -> MasterFile | None:
     """Returns what the file says, or None if there is none that can be understood.
 
-    Args:
-        home: The home directory of the platform.
-
     Raises:
         OSError: If its disk is broken or gone: then a master may run there.
     """
@@ -74,12 +71,7 @@ def read(home: pathlib.Path) -> MasterFile | None:
 
 
 def write(home: pathlib.Path, content: MasterFile) -> None:
-    """Replaces the file at once. Only its owner can read it, for it holds the token.
-
-    Args:
-        home: The home directory of the platform.
-        content: What to write.
-    """
+    """Replaces the file at once. Only its owner can read it, for it holds the token."""
     text = json.dumps(dataclasses.asdict(content), indent=2)
     atomic_write.write_atomically(home / FILE_NAME, text, mode=0o600)
 

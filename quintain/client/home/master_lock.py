@@ -46,7 +46,6 @@ class LockedError(Exception):
     """Somebody else holds the lock."""
 
     def __init__(self, holder: Holder | None) -> None:
-        """Stores who it is; None if the file does not say."""
         super().__init__("process unknown" if holder is None else describe(holder))
 
 

@@ -125,8 +125,6 @@ class Connection:
         self._retries = retries
         self._timeout_secs = timeout_secs
         self._find_master = find_master
-        self._pool = urllib3.PoolManager(**_POOL)
-        self._pool.pool_classes_by_scheme = {"http": patient_sending.PatientPool}
         self._pools: dict[tuple[str, str], urllib3.HTTPConnectionPool] = {}
 
     @property
@@ -271,7 +269,6 @@ class Connection:
 
     def close(self) -> None:
         """Closes the connections."""
-        self._pool.clear()
         for pool in self._pools.values():
             pool.close()
         self._pools.clear()
@@ -300,11 +297,13 @@ class Connection:
         if body is not None and data is None:
             headers["Content-Type"] = "application/json"
             data = json.dumps(body).encode()
-        pool, url = self._find_pool(self._address, path)
+        url = urllib.parse.urlsplit(self._address.url).path.rstrip("/") + path
+        if self._address.url.startswith(_UNIX):
+            url = path
         if fields := list(_list_fields(query or {})):
             url += "?" + urllib.parse.urlencode(fields)
         read_secs = self._timeout_secs if timeout_secs is None else timeout_secs
-        return pool.request(
+        return self._find_pool(self._address).request(
             method,
             url,
             body=data,
@@ -315,27 +314,16 @@ class Connection:
             redirect=False,
         )
 
-    def _find_pool(
-        self, address: address_lib.Address, path: str
-    ) -> tuple[urllib3.PoolManager | urllib3.HTTPConnectionPool, str]:
-        """Returns the pool of connections to an address, and what to ask it for.
+    def _find_pool(self, address: address_lib.Address) -> urllib3.HTTPConnectionPool:
+        """Returns the pool of connections to an address.
 
         Raises:
             ConfigError: If the address can't show the certificate that is expected of it.
         """
-        if address.url.startswith(_TLS):
-            path = urllib.parse.urlsplit(address.url).path.rstrip("/") + path
-        elif not address.url.startswith(_UNIX):
-            if address.fingerprint:
-                raise errors.ConfigError(
-                    f"{address.url}: shows no certificate, but one is expected (fingerprint "
-                    f"{address.fingerprint}); the address of such a master begins with https://."
-                )
-            return self._pool, address.url.rstrip("/") + path
         key = address.url, address.fingerprint
         if key not in self._pools:
             self._pools[key] = _build_pool(address)
-        return self._pools[key], path
+        return self._pools[key]
 
     def _say_lost(self, cause: Exception) -> errors.MasterUnreachableError:
         message = f"No master answers at {self._address.url}: {_explain(cause, self._address.url)}"
@@ -353,7 +341,15 @@ class Connection:
 def _build_pool(address: address_lib.Address) -> urllib3.HTTPConnectionPool:
     if (path := _find_socket(address)) is not None:
         return unix_sockets.SocketPool(path, maxsize=_POOL["maxsize"])
-    return tls_pools.TlsPool(address.url, address.fingerprint, **_POOL)
+    if address.url.startswith(_TLS):
+        return tls_pools.TlsPool(address.url, address.fingerprint, **_POOL)
+    if address.fingerprint:
+        raise errors.ConfigError(
+            f"{address.url}: shows no certificate, but one is expected (fingerprint "
+            f"{address.fingerprint}); the address of such a master begins with https://."
+        )
+    parts = urllib.parse.urlsplit(address.url)
+    return patient_sending.PatientPool(parts.hostname or "", parts.port, **_POOL)
 
 
 def _find_socket(address: address_lib.Address) -> pathlib.Path | None:

@@ -51,9 +51,6 @@ def read_fingerprint(url: str) -> str:
     """Returns the fingerprint of the certificate that a server shows; empty if it shows none.
 
     Nothing is sent to it: what it shows may be anybody's.
-
-    Args:
-        url: Where it is.
     """
     parts = urllib.parse.urlsplit(url)
     if parts.scheme != "https":

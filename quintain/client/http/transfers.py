@@ -38,7 +38,6 @@ def fetch_file(
         QuintainError: What the master raised, of the same class.
         OSError: If it can't be written.
     """
-    attempts = connected.attempt()
     if num_bytes is None:
         with target.open("wb") as file:
             connected.download(path, file)
@@ -46,19 +45,24 @@ def fetch_file(
     target.touch()
     if target.stat().st_size > num_bytes:
         os.truncate(target, 0)
-    while (offset := target.stat().st_size) < num_bytes:
-        try:
-            with target.open("ab") as file:
-                connected.download(path, file, offset=offset)
-        except (*_PASSING, errors.DataError) as error:
-            if isinstance(error, errors.DataError):  # It can't be had by parts.
+
+    def fetch_rest() -> None:
+        offset = target.stat().st_size
+        if offset < num_bytes:
+            try:
+                with target.open("ab") as file:
+                    connected.download(path, file, offset=offset)
+            except errors.DataError:  # It can't be had by parts.
                 os.truncate(target, 0)
-            if target.stat().st_size > offset:
-                attempts = connected.attempt()
-            elif not attempts.pause(f"GET {path}", error):
                 raise
-        else:
-            break
+
+    keep_trying(
+        connected,
+        f"GET {path}",
+        fetch_rest,
+        lambda: target.stat().st_size,
+        (*_PASSING, errors.DataError),
+    )
     found = target.stat().st_size
     if found != num_bytes:
         os.truncate(target, 0)
@@ -120,20 +124,53 @@ def send_file(
         QuintainError: What the master raised, of the same class.
         OSError: If it can't be read.
     """
-    attempts = connected.attempt()
-    furthest = -1
     with source.open("rb") as file:
         num_bytes = os.fstat(file.fileno()).st_size
-        while offset < num_bytes:
-            if offset > furthest:
-                attempts, furthest = connected.attempt(), offset
-            file.seek(offset)
-            try:
-                answer = connected.send_bytes(
-                    path, file.read(PIECE_BYTES), query={"offset": offset}
+
+        def send_rest() -> None:
+            nonlocal offset
+            while offset < num_bytes:
+                file.seek(offset)
+                piece = file.read(PIECE_BYTES)
+                offset = int(
+                    connected.send_bytes(path, piece, query={"offset": offset})["received"]
                 )
-                offset = int(answer["received"])
-            except (*_PASSING, errors.StateError) as error:
-                if isinstance(error, errors.GoneError) or not attempts.pause(f"PUT {path}", error):
-                    raise
-                offset = ask_offset()
+
+        def measure() -> int:
+            nonlocal offset
+            offset = ask_offset()
+            return offset
+
+        keep_trying(connected, f"PUT {path}", send_rest, measure, (*_PASSING, errors.StateError))
+
+
+def keep_trying(
+    connected: connection_lib.Connection,
+    what: str,
+    run: Callable[[], None],
+    measure: Callable[[], int],
+    passing: tuple[type[errors.QuintainError], ...],
+) -> None:
+    """Runs a transfer until it is done; the time for it begins anew whenever more has arrived.
+
+    Args:
+        connected: Connection to the master, which says how long to try.
+        what: The transfer, for the log.
+        run: Does all that is left of it.
+        measure: Returns the bytes that have arrived; called after an error.
+        passing: Errors after which it goes on; `GoneError` is never one.
+    """
+    attempts, furthest = connected.attempt(), 0
+    while True:
+        try:
+            run()
+        except passing as error:
+            if isinstance(error, errors.GoneError):
+                raise
+            arrived = measure()
+            if arrived > furthest:
+                attempts, furthest = connected.attempt(), arrived
+            elif not attempts.pause(what, error):
+                raise
+        else:
+            return

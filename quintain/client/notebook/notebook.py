@@ -55,17 +55,15 @@ def connect(home: str | None = None) -> "Platform":
 class Platform:
     """The experiments of a master.
 
+    Args:
+        client: Talks to the master; ended by `close`.
+
     Example:
         with quintain.client.connect() as platform:
             platform.experiment(3).trials(where="accuracy > 0.9")
     """
 
     def __init__(self, client: master_client.MasterClient) -> None:
-        """Stores what answers.
-
-        Args:
-            client: Talks to the master; ended by `close`.
-        """
         self._client = client
 
     def __enter__(self) -> Self:
@@ -109,17 +107,16 @@ class Platform:
 
 
 class Experiment:
-    """A search, as it was when it was asked for; `refresh` asks again."""
+    """A search, as it was when it was asked for; `refresh` asks again.
+
+    Args:
+        client: Talks to the master.
+        record: What the store keeps of it.
+    """
 
     def __init__(
         self, client: master_client.MasterClient, record: experiment_lib.Experiment
     ) -> None:
-        """Stores its parts.
-
-        Args:
-            client: Talks to the master.
-            record: What the store keeps of it.
-        """
         self._client = client
         self._record = record
 
@@ -281,15 +278,14 @@ class Experiment:
 
 
 class Trial:
-    """A point of a search, as it was when it was asked for; `refresh` asks again."""
+    """A point of a search, as it was when it was asked for; `refresh` asks again.
+
+    Args:
+        client: Talks to the master.
+        record: What the store keeps of it.
+    """
 
     def __init__(self, client: master_client.MasterClient, record: trial_lib.TrialRecord) -> None:
-        """Stores its parts.
-
-        Args:
-            client: Talks to the master.
-            record: What the store keeps of it.
-        """
         self._client = client
         self._record = record
 

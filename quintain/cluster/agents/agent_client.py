@@ -1,21 +1,32 @@
 """Client of an agent: its calls to the master, all of which are idempotent."""
 
-import urllib.parse
-from typing import Final
+# Declarations have no bodies; `call` gives them one.
+# mypy: disable-error-code="empty-body"
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from typing_extensions import override
 
 from quintain.client import address as address_lib
+from quintain.client import call_table
+from quintain.client.call_table import call
 from quintain.client.http import connection as connection_lib
+from quintain.client.http import http_calls
 from quintain.cluster.agents import agent_protocol
 
 RETRIES: Final = connection_lib.Retries(max_pause_secs=1.0)
 """An agent is back soon after its master is."""
 
-_EXTRA_WAIT_SECS = 20.0
+_EXTRA_WAIT_SECS: Final = 20.0
 """Time for an answer beyond the time that the master was asked to wait."""
 
 
-class AgentClient:
+class AgentClient(http_calls.HttpCalls):
     """The calls of one agent.
+
+    All raise `MasterUnreachableError` if the master is away for longer than the connection waits,
+    and all but `register` raise `GoneError` if the session has ended.
 
     Args:
         connection: Connection to the master.
@@ -23,26 +34,31 @@ class AgentClient:
     """
 
     def __init__(self, connection: connection_lib.Connection, name: str) -> None:
-        self._connection = connection
-        self._path = f"{agent_protocol.PATH}/{urllib.parse.quote(name, safe='')}"
+        super().__init__(connection, name=name)
 
     @property
     def address(self) -> address_lib.Address:
         """Address of the master for this machine, and for the trials on it."""
         return self._connection.address
 
+    @override
+    def ask(self, call: call_table.Call, arguments: Mapping[str, Any]) -> Any:
+        plain = {name: agent_protocol.to_plain(value) for name, value in arguments.items()}
+        answer = self._connection.request(**vars(call.build(plain, self._fields)))
+        is_empty = call.answer is type(None)
+        return None if is_empty else agent_protocol.from_plain(call.answer, answer)
+
+    @call("PUT", "/agents/{name}", body="hello")
     def register(self, hello: agent_protocol.Hello) -> agent_protocol.Welcome:
         """Says that the agent is there, and begins a session.
 
         Raises:
             ConfigError: If the master is of another version, or something is wrong with `hello`.
-            MasterUnreachableError: If the master is away for longer than the connection waits.
             StateError: If another agent of this name is there.
             UnauthorizedError: If the token is not that of the master's agents.
         """
-        answer = self._connection.request("PUT", self._path, body=agent_protocol.to_plain(hello))
-        return agent_protocol.from_plain(agent_protocol.Welcome, answer)
 
+    @call("GET", "/agents/{name}/orders", timeout_secs=_EXTRA_WAIT_SECS, wait_secs="wait")
     def find_orders(
         self, session: str, *, after: int, kept: int, wait_secs: float
     ) -> agent_protocol.Orders:
@@ -53,39 +69,12 @@ class AgentClient:
             after: Orders up to this number are carried out.
             kept: What is known of kept reports.
             wait_secs: Seconds that the master may wait.
-
-        Raises:
-            GoneError: If the session has ended.
-            MasterUnreachableError: If the master is away for longer than the connection waits.
         """
-        answer = self._connection.request(
-            "GET",
-            f"{self._path}/orders",
-            query={"session": session, "after": after, "kept": kept, "wait": wait_secs},
-            timeout_secs=wait_secs + _EXTRA_WAIT_SECS,
-        )
-        return agent_protocol.from_plain(agent_protocol.Orders, answer)
 
+    @call("POST", "/agents/{name}/reports", body="report", is_repeatable=True)
     def report(self, session: str, report: agent_protocol.Report) -> None:
-        """Tells what has happened.
+        """Tells what has happened."""
 
-        Raises:
-            GoneError: If the session has ended.
-            MasterUnreachableError: If the master is away for longer than the connection waits.
-        """
-        self._connection.request(
-            "POST",
-            f"{self._path}/reports",
-            query={"session": session},
-            body=agent_protocol.to_plain(report),
-            is_repeatable=True,
-        )
-
+    @call("DELETE", "/agents/{name}")
     def leave(self, session: str) -> None:
-        """Says that the agent ends, and has no launches.
-
-        Raises:
-            GoneError: If the session has ended.
-            MasterUnreachableError: If the master is away for longer than the connection waits.
-        """
-        self._connection.request("DELETE", self._path, query={"session": session})
+        """Says that the agent ends, and has no launches."""

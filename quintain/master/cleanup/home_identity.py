@@ -24,12 +24,11 @@ from quintain import errors
 from quintain.client.home import home_database
 from quintain.files import atomic_write, changing_files, disk_errors
 from quintain.records import checkpoint_manifest
-from quintain.store import reading
-from quintain.store.sqlite import sqlite_file
+from quintain.store import store as store_lib
 
 if TYPE_CHECKING:
     # Commands that only read need not wait for what writes.
-    from quintain.store import store as store_lib
+    pass
 
 logger = logging.getLogger(__name__)
 
@@ -166,7 +165,7 @@ def is_inside(home: pathlib.Path, root: str) -> bool:
     return "://" not in root and path.resolve().is_relative_to(home.resolve())
 
 
-def find_mismatch(home: pathlib.Path, store: reading.ReadableStore) -> str:
+def find_mismatch(home: pathlib.Path, store: store_lib.Store) -> str:
     """Returns why a database can't be that of a home, or an empty text if it may be."""
     with store.reading() as session:
         named = session.get_home_id()
@@ -191,7 +190,7 @@ def find_mismatch(home: pathlib.Path, store: reading.ReadableStore) -> str:
 
 
 def find_rebinding(
-    home: pathlib.Path, database: home_database.Database, store: reading.ReadableStore
+    home: pathlib.Path, database: home_database.Database, store: store_lib.Store
 ) -> str:
     """Returns why a home can't go over to a database, or an empty text if it may.
 
@@ -302,7 +301,7 @@ def _is_unused(former: home_database.Database | None) -> bool:
     """Returns whether a file never had an experiment."""
     if not isinstance(former, pathlib.Path):
         return former is None
-    with sqlite_file.open_to_read(former).reading() as session:
+    with contextlib.closing(store_lib.open_to_read(former)) as store, store.reading() as session:
         return session.get_last_experiment_id() == 0
 
 

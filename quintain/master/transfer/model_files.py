@@ -26,7 +26,7 @@ from pathspec.patterns.gitignore import spec as gitignore
 from quintain import errors
 from quintain.files import atomic_write, changing_files
 from quintain.records.config import experiment_sections, source_folders
-from quintain.store import failures
+from quintain.store import database_errors
 
 NAME: Final = "model_dir"
 """Name of the copy in the directory of its experiment."""
@@ -418,7 +418,7 @@ def _errors_explained(path: pathlib.Path, copy: pathlib.Path | None = None) -> I
         yield
     except OSError as error:
         if copy is not None and error.filename != str(path):
-            lost = failures.explain_disk(error, str(copy))
+            lost = database_errors.explain_disk(error, str(copy))
             if lost is not None:
                 raise lost from error
         raise errors.ConfigError(

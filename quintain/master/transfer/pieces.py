@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from quintain import errors
 from quintain.files import changing_files, disk_errors
-from quintain.store import failures
+from quintain.store import database_errors
 
 
 class Piece:
@@ -126,7 +126,9 @@ def explaining(path: pathlib.Path) -> Iterator[None]:
     except OSError as error:
         if changing_files.is_gone(error):
             raise
-        lost = failures.explain_disk(error, str(path)) if disk_errors.is_lost(error) else None
+        lost = (
+            database_errors.explain_disk(error, str(path)) if disk_errors.is_lost(error) else None
+        )
         if lost is not None:
             raise lost from error
         text = f"{path}: can't be written on the machine of the master: {error.strerror}."

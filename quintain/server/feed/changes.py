@@ -26,7 +26,6 @@ class Batch:
     """
 
     def __init__(self, home: str, until: int, items: Mapping[str, list["_Item"]]) -> None:
-        """Stores what has changed; see `read`."""
         self.until = until
         self.cursor = cursors.write(home, until)
         self._items = items
@@ -69,10 +68,6 @@ def read(session: "reading.Reader", after: int) -> Batch | None:
 
     What has changed several times is there once, as it is now; it may be newer than the last of
     these changes, and come again with the next ones.
-
-    Args:
-        session: Reads.
-        after: Number of a change.
     """
     found = session.list_changes(after, MOST_CHANGES)
     if not found:

@@ -38,15 +38,14 @@ Item = changes.Batch | Status
 
 
 class Follower:
-    """Somebody who follows, in an event loop."""
+    """Somebody who follows, in an event loop.
+
+    Args:
+        loop: Where `next` is awaited.
+        most_waiting: Items that may wait.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, most_waiting: int = MOST_WAITING) -> None:
-        """Starts with nothing to tell.
-
-        Args:
-            loop: Where `next` is awaited.
-            most_waiting: Items that may wait.
-        """
         self._loop = loop
         self._queue: asyncio.Queue[Item | None] = asyncio.Queue(most_waiting)
         self._is_over = False
@@ -70,19 +69,18 @@ class Follower:
 
 
 class Feed:
-    """Reads changes, and the status of the master, for all who follow."""
+    """Reads changes, and the status of the master, for all who follow.
+
+    Args:
+        store: What is read.
+        find_status: Returns what runs where.
+    """
 
     def __init__(
         self,
         store: store_lib.Store,
         find_status: Callable[[], Status],
     ) -> None:
-        """Stores its parts.
-
-        Args:
-            store: What is read.
-            find_status: Returns what runs where.
-        """
         self._store = store
         self._find_status = find_status
         self._followers: set[Follower] = set()
@@ -139,10 +137,6 @@ class Feed:
 
     def find_start(self, cursor: str, newest: int) -> tuple[str, int | None]:
         """Returns what cursors begin with, and from which change somebody goes on.
-
-        Args:
-            cursor: What they saw last.
-            newest: The change up to which they can be told.
 
         Returns:
             None for the change if too much has happened since, or the cursor is not of this store.

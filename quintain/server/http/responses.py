@@ -2,17 +2,18 @@
 
 import errno
 import json
-from collections.abc import Mapping
-from typing import Annotated, Final
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Annotated, Any, Final
 
 import fastapi
 import pydantic
-from fastapi import exceptions
+from fastapi import exceptions, routing
 from starlette import datastructures, types
+from typing_extensions import override
 
 from quintain import errors
 from quintain.records.rows import codec
-from quintain.store import failures
+from quintain.store import database_errors
 from quintain.web import request_checks
 
 _STATUS_CODES: Final[tuple[tuple[type[Exception], int], ...]] = (
@@ -60,11 +61,31 @@ _MOST_PROBLEMS: Final = 20
 """Problems of a request that are listed."""
 
 
+class CheckedRoute(routing.APIRoute):
+    """Route that takes the body as `request_checks.BodyCheck` has parsed it."""
+
+    @override
+    def get_route_handler(
+        self,
+    ) -> Callable[[fastapi.Request], Coroutine[Any, Any, fastapi.Response]]:
+        handle = super().get_route_handler()
+
+        async def handle_checked(request: fastapi.Request) -> fastapi.Response:
+            return await handle(_CheckedRequest(request.scope, request.receive))
+
+        return handle_checked
+
+
+class _CheckedRequest(fastapi.Request):
+    @override
+    async def json(self) -> Any:
+        return request_checks.take_json(self.scope)
+
+
 class AnswerHeaders:
     """Stands before an app: adds `HEADERS` to its answers where it has not set them itself."""
 
     def __init__(self, app: types.ASGIApp) -> None:
-        """Stores what answers."""
         self._app = app
 
     async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
@@ -132,7 +153,6 @@ class OsErrorHandler:
     """
 
     def __init__(self, home: str) -> None:
-        """Stores the directory without which the master can answer nothing."""
         self._home = home
 
     def __call__(self, request: fastapi.Request, error: Exception) -> fastapi.Response:
@@ -142,7 +162,7 @@ class OsErrorHandler:
             OSError: If neither the disk nor the request is to blame.
         """
         assert isinstance(error, OSError)
-        lost = failures.explain_disk(error, self._home)
+        lost = database_errors.explain_disk(error, self._home)
         if lost is not None:
             return handle_error(request, lost)
         if error.errno not in _BAD_NAMES:

@@ -11,53 +11,51 @@ import fastapi
 
 from quintain import errors
 from quintain.records.rows import codec
-from quintain.server import direct_calls
 from quintain.server.feed import changes, cursors
 from quintain.server.feed import feed as feed_lib
 from quintain.server.http import answers
+from quintain.server.routes import parts as parts_lib
 
 _KEEP_ALIVE_SECS: Final = 15.0
 _RETRY_MSECS: Final = 1000
 _HEADERS: Final = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 
-def build_router(calls: direct_calls.DirectCalls, feed: feed_lib.Feed) -> fastapi.APIRouter:
-    """Returns the address of the feed."""
-    router = fastapi.APIRouter(tags=["events"])
+router = fastapi.APIRouter(tags=["events"])
 
-    @router.get(
-        "/events",
-        response_class=fastapi.responses.StreamingResponse,
-        responses={
-            200: {"model": answers.Changes, "content": {"text/event-stream": {}}},
-        },
+
+@router.get(
+    "/events",
+    response_class=fastapi.responses.StreamingResponse,
+    responses={200: {"model": answers.Changes, "content": {"text/event-stream": {}}}},
+)
+async def follow(
+    parts: parts_lib.Given,
+    experiment_id: int | None = None,
+    trial_id: int | None = None,
+    cursor: str | None = None,
+    last_event_id: Annotated[str | None, fastapi.Header()] = None,
+) -> fastapi.Response:
+    """Streams what changes.
+
+    Events: `changes` (experiments, deleted_experiments, trials, cuts, metrics, logs, checkpoints:
+    to be applied in this order), `status` (what runs where, as `/master/status`; of more than 256
+    slots, as `/master/summary`) and `reset` (the cursor is not known any more; all is to be fetched
+    anew). The `id` of an event is the cursor to go on from, as `Last-Event-ID` or `cursor`; without
+    either it begins now.
+    """
+    if parts.feed is None:
+        raise errors.NotFoundError("This master has no feed of changes.")
+    owner = experiment_id
+    if experiment_id is not None:
+        await anyio.to_thread.run_sync(parts.calls.get_experiment, experiment_id)
+    if trial_id is not None:
+        trial = await anyio.to_thread.run_sync(parts.calls.get_trial, trial_id)
+        owner = trial.experiment_id if owner is None else owner
+    texts = _stream(parts.feed, last_event_id or cursor, owner, trial_id)
+    return fastapi.responses.StreamingResponse(
+        texts, media_type="text/event-stream", headers=_HEADERS
     )
-    async def follow(
-        experiment_id: int | None = None,
-        trial_id: int | None = None,
-        cursor: str | None = None,
-        last_event_id: Annotated[str | None, fastapi.Header()] = None,
-    ) -> fastapi.Response:
-        """Streams what changes.
-
-        Events: `changes` (experiments, deleted_experiments, trials, cuts, metrics, logs,
-        checkpoints: to be applied in this order), `status` (what runs where, as `/master/status`;
-        of more than 256 slots, as `/master/summary`) and `reset` (the cursor is not known any more;
-        all is to be fetched anew). The `id` of an event is the cursor to go on from, as
-        `Last-Event-ID` or `cursor`; without either it begins now.
-        """
-        owner = experiment_id
-        if experiment_id is not None:
-            await anyio.to_thread.run_sync(calls.get_experiment, experiment_id)
-        if trial_id is not None:
-            trial = await anyio.to_thread.run_sync(calls.get_trial, trial_id)
-            owner = trial.experiment_id if owner is None else owner
-        texts = _stream(feed, last_event_id or cursor, owner, trial_id)
-        return fastapi.responses.StreamingResponse(
-            texts, media_type="text/event-stream", headers=_HEADERS
-        )
-
-    return router
 
 
 async def _stream(
@@ -85,22 +83,30 @@ async def _stream(
             start, told = None, newest
         if start is None and cursor:
             yield f"id: {cursors.write(home, told)}\nevent: reset\ndata: {{}}\n\n"
-        while True:
-            try:
-                item = await asyncio.wait_for(follower.next(), _KEEP_ALIVE_SECS)
-            except TimeoutError:
+        async for item in _wait(follower):
+            if item is None:
                 # The cursor goes on also where nothing is told.
                 yield f": keep-alive\nid: {cursors.write(home, told)}\n\n"
-                continue
-            if item is None:
-                return
-            if isinstance(item, feed_lib.Status):
+            elif isinstance(item, feed_lib.Status):
                 yield _write_status(item)
             elif item.until > told:
                 told = item.until
                 yield _write_batch(item, experiment_id, trial_id)
     finally:
         feed.remove(follower)
+
+
+async def _wait(follower: feed_lib.Follower) -> AsyncIterator[feed_lib.Item | None]:
+    """Yields what a follower is told, and None for each time in which that is nothing."""
+    while True:
+        try:
+            item = await asyncio.wait_for(follower.next(), _KEEP_ALIVE_SECS)
+        except TimeoutError:
+            yield None
+        else:
+            if item is None:
+                return
+            yield item
 
 
 def _write_batch(batch: changes.Batch, experiment_id: int | None, trial_id: int | None) -> str:

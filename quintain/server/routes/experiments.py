@@ -1,80 +1,36 @@
-"""`/experiments`: searches over hyperparameters."""
+"""`/experiments`: lists and trials of searches, and dry runs of new ones."""
 
-import contextlib
 import dataclasses
-import pathlib
+import time
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import fastapi
 
 from quintain import errors
-from quintain.records.config import provenance as provenance_lib
+from quintain.master import unexpected_errors
+from quintain.records.config import experiment_spec
 from quintain.records.rows import checkpoint as checkpoint_lib
 from quintain.records.rows import experiment as experiment_lib
 from quintain.records.rows import states
 from quintain.records.rows import trial as trial_lib
-from quintain.records.views import following as following_lib
 from quintain.records.views import trial_table
-from quintain.server import (
-    checkpoint_files,
-    code_uploads,
-    direct_calls,
-    experiment_changes,
-    page_rights,
-    search_check,
+from quintain.search import simulate
+from quintain.server import page_rights
+from quintain.server.http import answers, responses
+from quintain.server.routes import parts as parts_lib
+
+_MAX_TRIALS: Final = 2000
+_MAX_SECS: Final = 1.0
+
+router = fastapi.APIRouter(
+    prefix="/experiments", tags=["experiments"], route_class=responses.CheckedRoute
 )
-from quintain.server.http import answers, archives, responses
-from quintain.server.routes import tables
-
-
-@dataclasses.dataclass
-class NewExperiment:
-    """Body of a request that creates an experiment."""
-
-    __pydantic_config__ = responses.STRICT_FIELDS
-
-    config_text: str
-    """The config as YAML."""
-
-    model_dir: str | None = None
-    """Directory with the user's code, on the machine of the master; it is copied."""
-
-    upload: str | None = None
-    """The user's code in place of a directory: SHA-256 of an archive; see `/uploads`."""
-
-    source: str = "config"
-    """Name of the config for messages."""
-
-    overrides: responses.Texts = dataclasses.field(default_factory=list)
-    """`path=value` texts that win over the config."""
-
-    parent_id: int | None = None
-    """Experiment it was forked from."""
-
-    activate: bool = True
-    """Whether it starts at once."""
-
-    provenance: provenance_lib.Provenance | None = None
-    """Where it comes from."""
-
-
-@dataclasses.dataclass
-class Fork:
-    """Changes of a fork."""
-
-    __pydantic_config__ = responses.STRICT_FIELDS
-
-    config_text: str | None = None
-    """The config as YAML; that of the first experiment if None."""
-
-    overrides: responses.Texts = dataclasses.field(default_factory=list)
-    """`path=value` texts that win over the config."""
 
 
 @dataclasses.dataclass
 class CheckedExperiment:
-    """Answer of a dry run."""
+    """Body of a dry run."""
 
     __pydantic_config__ = responses.STRICT_FIELDS
 
@@ -88,128 +44,65 @@ class CheckedExperiment:
     """Experiment that it would be forked from."""
 
 
-@dataclasses.dataclass
-class Continuation:
-    """Changes of an experiment that goes on."""
+@router.get("", response_model=list[experiment_lib.Experiment] | list[answers.Summary])
+def list_experiments(
+    parts: parts_lib.Given,
+    *,
+    include_archived: bool = False,
+    state: Annotated[list[states.ExperimentState], fastapi.Query()] = [],  # noqa: B006
+    label: Annotated[list[str], fastapi.Query()] = [],  # noqa: B006
+    summary: bool = False,
+) -> fastapi.Response:
+    """Lists experiments, or summaries of them (see `answers.Summary`)."""
+    read = parts.calls.summarise_experiments if summary else parts.calls.list_experiments
+    found = read(include_archived=include_archived, state_names=state, labels=label)
+    return responses.to_response(found)
 
-    __pydantic_config__ = responses.STRICT_FIELDS
 
-    overrides: responses.Texts = dataclasses.field(default_factory=list)
-    """`path=value` texts that win over the config."""
+@router.post("/check", response_model=answers.Check)
+def check_experiment(commands: page_rights.Commands, new: CheckedExperiment) -> fastapi.Response:
+    """Says what an experiment would be, without creating it."""
+    text = "" if new.parent_id is None and new.config_text is None else new.config_text
+    config = commands.read_config(text, new.overrides, "config", new.parent_id)
+    return responses.to_response(_play(config))
 
 
-def build_router(
-    calls: direct_calls.DirectCalls,
-    uploads: code_uploads.CodeUploads,
-) -> fastapi.APIRouter:
-    """Returns the addresses below `/experiments`.
+@router.get("/{experiment_id}/trials", response_model=list[trial_lib.TrialRecord])
+def select_trials(
+    parts: parts_lib.Given,
+    experiment_id: int,
+    *,
+    where: str = "",
+    sort: str = "",
+    limit: Annotated[int | None, fastapi.Query(ge=0)] = None,
+    offset: Annotated[int, fastapi.Query(ge=0)] = 0,
+    state: Annotated[list[states.TrialState], fastapi.Query()] = [],  # noqa: B006
+    fields: str = "",
+) -> fastapi.Response:
+    """Lists its trials; the header `X-Total-Count` has their number without a limit.
 
-    Args:
-        calls: What answers what users read.
-        uploads: What they sent from other machines.
+    `where` is an expression (see `records/views/trial_filter.py`), `sort` and `fields` are names
+    divided by commas. Prefix a name in `sort` with `-` for descending order.
     """
-    router = fastapi.APIRouter(prefix="/experiments", tags=["experiments"])
-
-    @router.get("", response_model=list[experiment_lib.Experiment] | list[answers.Summary])
-    def list_experiments(
-        *,
-        include_archived: bool = False,
-        state: Annotated[list[states.ExperimentState], fastapi.Query()] = [],  # noqa: B006
-        label: Annotated[list[str], fastapi.Query()] = [],  # noqa: B006
-        summary: bool = False,
-    ) -> fastapi.Response:
-        """Lists experiments, or summaries of them (see `answers.Summary`)."""
-        if summary:
-            return responses.to_response(
-                calls.summarise_experiments(
-                    include_archived=include_archived, state_names=state, labels=label
-                )
-            )
-        return responses.to_response(
-            calls.list_experiments(
-                include_archived=include_archived, state_names=state, labels=label
-            )
-        )
-
-    @router.post("", response_model=experiment_lib.Experiment, status_code=201)
-    def create_experiment(commands: page_rights.Commands, new: NewExperiment) -> fastapi.Response:
-        """Creates an experiment."""
-        with contextlib.ExitStack() as opened:
-            model_dir = None if new.model_dir is None else _read_path(new.model_dir)
-            if new.upload is not None:
-                if model_dir is not None:
-                    raise errors.ConfigError("upload: got together with model_dir.")
-                config = commands.read_config(new.config_text, new.overrides, new.source, None)
-                model_dir = opened.enter_context(uploads.unpacking(new.upload, config.code))
-            experiment = commands.create_experiment(
-                new.config_text,
-                model_dir,
-                source=new.source,
-                overrides=new.overrides,
-                parent_id=new.parent_id,
-                activate=new.activate,
-                origin=new.provenance,
-            )
-        return responses.to_response(experiment, 201)
-
-    @router.post("/check", response_model=answers.Check)
-    def check_experiment(
-        commands: page_rights.Commands, new: CheckedExperiment
-    ) -> fastapi.Response:
-        """Says what an experiment would be, without creating it."""
-        text = "" if new.parent_id is None and new.config_text is None else new.config_text
-        config = commands.read_config(text, new.overrides, "config", new.parent_id)
-        return responses.to_response(search_check.check(config))
-
-    @router.get("/{experiment_id}", response_model=experiment_lib.Experiment)
-    def get_experiment(experiment_id: int) -> fastapi.Response:
-        """Returns an experiment."""
-        return responses.to_response(calls.get_experiment(experiment_id))
-
-    @router.patch("/{experiment_id}", response_model=experiment_lib.Experiment)
-    def update_experiment(
-        commands: page_rights.Commands,
-        experiment_id: int,
-        changes: Annotated[dict[str, Any], fastapi.Body()],
-    ) -> fastapi.Response:
-        """Changes what may be changed while it runs."""
-        return responses.to_response(
-            commands.update_experiment(experiment_id, experiment_changes.check(changes))
-        )
-
-    @router.delete("/{experiment_id}", status_code=204)
-    def delete_experiment(commands: page_rights.Commands, experiment_id: int) -> fastapi.Response:
-        """Deletes an experiment that has ended."""
-        commands.delete_experiment(experiment_id)
-        return fastapi.Response(status_code=204)
-
-    _add_parts(router, calls)
-
-    @router.post("/{experiment_id}/fork", response_model=experiment_lib.Experiment, status_code=201)
-    def fork(commands: page_rights.Commands, experiment_id: int, changes: Fork) -> fastapi.Response:
-        """Creates an experiment from this one."""
-        new = commands.fork_experiment(experiment_id, changes.config_text, changes.overrides)
-        return responses.to_response(new, 201)
-
-    @router.post("/{experiment_id}/continue", response_model=experiment_lib.Experiment)
-    def continue_experiment(
-        commands: page_rights.Commands, experiment_id: int, changes: Continuation
-    ) -> fastapi.Response:
-        """Goes on with an experiment that has ended."""
-        return responses.to_response(commands.continue_experiment(experiment_id, changes.overrides))
-
-    @router.post("/{experiment_id}/{command}", response_model=experiment_lib.Experiment)
-    def apply(commands: page_rights.Commands, experiment_id: int, command: str) -> fastapi.Response:
-        """Pauses, activates, cancels, kills, archives or unarchives an experiment."""
-        return responses.to_response(commands.apply(experiment_id, command))
-
-    return router
+    selection = trial_table.Selection(where, sort, limit, offset)
+    names = _read_fields(fields)
+    found: Sequence[Any]
+    if names == ["id"] and where:  # What the page asks for, as trials change and people type.
+        ids, total = parts.calls.select_ids(experiment_id, selection, state)
+        found = [{"id": trial_id} for trial_id in ids]
+    else:
+        found, total = parts.calls.select_and_count(experiment_id, selection, state)
+        if names:
+            found = [{name: getattr(one, name) for name in names} for one in found]
+    answer = responses.to_response(found)
+    answer.headers["X-Total-Count"] = str(total)
+    return answer
 
 
-def _read_path(text: str) -> pathlib.Path:
-    if "\0" in text:
-        raise errors.ConfigError(f"model_dir: got {text[:200]!r}, but no path holds a NUL.")
-    return pathlib.Path(text)
+@router.get("/{experiment_id}/checkpoints", response_model=list[checkpoint_lib.Checkpoint])
+def list_checkpoints(parts: parts_lib.Given, experiment_id: int) -> fastapi.Response:
+    """Lists its checkpoints."""
+    return responses.to_response(parts.calls.list_checkpoints(experiment_id=experiment_id))
 
 
 def _read_fields(fields: str) -> list[str]:
@@ -229,70 +122,23 @@ def _read_fields(fields: str) -> list[str]:
     return names
 
 
-def _add_parts(router: fastapi.APIRouter, calls: direct_calls.DirectCalls) -> None:
-    """Adds what belongs to one experiment."""
+def _play(config: experiment_spec.ExperimentSpec) -> dict[str, Any]:
+    """Returns how many trials a search would have, and how long they would train.
 
-    @router.get("/{experiment_id}/trials", response_model=list[trial_lib.TrialRecord])
-    def list_trials(
-        experiment_id: int,
-        selection: Annotated[trial_table.Selection, fastapi.Depends(tables.read_selection)],
-        state: Annotated[list[states.TrialState], fastapi.Query()] = [],  # noqa: B006
-        fields: str = "",
-    ) -> fastapi.Response:
-        """Lists its trials; the header `X-Total-Count` has their number without a limit.
-
-        `where` is an expression (see `records/views/trial_filter.py`), `sort` and `fields` are
-        names divided by commas; with a `-` before a name, what is sorted by it is so backwards.
-        """
-        names = _read_fields(fields)
-        found: Sequence[Any]
-        if (
-            names == ["id"] and selection.where
-        ):  # What the page asks for, as trials change and people type.
-            ids, total = calls.select_ids(experiment_id, selection, state)
-            found = [{"id": trial_id} for trial_id in ids]
-        else:
-            found, total = calls.select_and_count(experiment_id, selection, state)
-            if names:
-                found = [{name: getattr(one, name) for name in names} for one in found]
-        answer = responses.to_response(found)
-        answer.headers["X-Total-Count"] = str(total)
-        return answer
-
-    @router.get("/{experiment_id}/following", response_model=following_lib.Following)
-    def follow(experiment_id: int, cursor: str = "") -> fastapi.Response:
-        """Returns it, and the trials that have changed since the answer with a cursor; or all."""
-        return responses.to_response(calls.follow(experiment_id, cursor))
-
-    @router.get("/{experiment_id}/checkpoints", response_model=list[checkpoint_lib.Checkpoint])
-    def list_checkpoints(experiment_id: int) -> fastapi.Response:
-        """Lists its checkpoints."""
-        return responses.to_response(calls.list_checkpoints(experiment_id=experiment_id))
-
-    @router.get("/{experiment_id}/events", response_model=list[dict[str, Any]])
-    def list_events(experiment_id: int, *, after: int = 0) -> fastapi.Response:
-        """Lists what happened to it."""
-        return responses.to_response(calls.list_events(experiment_id, after=after))
-
-    @router.get("/{experiment_id}/provenance", response_model=provenance_lib.Provenance)
-    def get_provenance(experiment_id: int) -> fastapi.Response:
-        """Says where it comes from."""
-        return responses.to_response(calls.get_provenance(experiment_id))
-
-    @router.get("/{experiment_id}/files.tar", response_class=fastapi.Response)
-    def get_code(experiment_id: int) -> fastapi.Response:
-        """Returns its code as one archive."""
-        files = checkpoint_files.StoredFiles.below(calls.find_model_dir(experiment_id))
-        return archives.to_response(files, f"experiment-{experiment_id}")
-
-    @router.get("/{experiment_id}/files", response_model=list[str])
-    def list_files(experiment_id: int) -> fastapi.Response:
-        """Lists the files of its code."""
-        files = checkpoint_files.StoredFiles.below(calls.find_model_dir(experiment_id))
-        return responses.to_response(list(files.list_sizes()))
-
-    @router.get("/{experiment_id}/files/{name:path}", response_class=fastapi.responses.FileResponse)
-    def get_file(experiment_id: int, name: str) -> fastapi.Response:
-        """Returns a file of its code."""
-        files = checkpoint_files.StoredFiles.below(calls.find_model_dir(experiment_id))
-        return archives.to_file_response(files, name)
+    Raises:
+        ConfigError: If it can't be played.
+    """
+    deadline_secs = time.monotonic() + _MAX_SECS
+    with unexpected_errors.search_errors_explained():
+        estimate = simulate.estimate(
+            config, _MAX_TRIALS, lambda _: time.monotonic() >= deadline_secs
+        )
+    return {
+        "name": config.name,
+        "searcher": config.searcher.name,
+        "metric": config.searcher.metric,
+        "num_trials": estimate.num_trials,
+        "total_batches": estimate.total_length * config.searcher.batches_per_unit,
+        "max_concurrent_trials": estimate.max_concurrent_trials,
+        "is_extrapolated": estimate.is_extrapolated,
+    }

@@ -1,4 +1,4 @@
-"""`/trials/{id}/runs/{launch}/files` and `/uploads`: what other machines fetch and send.
+"""`/trials/{id}/runs/{launch}/files` and `/uploads`: bytes that other machines fetch and send.
 
 Trials get code and checkpoints, and send checkpoints; users send code. Files are read by ranges
 (`Range: bytes=N-`) and sent in pieces (`?offset=N`), so that a transfer goes on where a connection
@@ -6,7 +6,6 @@ broke.
 """
 
 import contextlib
-import dataclasses
 import re
 from collections.abc import Callable
 from typing import Annotated, Final
@@ -17,12 +16,11 @@ from starlette import requests as starlette_requests
 from starlette import types
 
 from quintain import errors
-from quintain.master.cleanup import remote_deletions
 from quintain.master.transfer import pieces
-from quintain.master.workers import run_files
-from quintain.records.views import file_listing
-from quintain.server import checkpoint_files, code_uploads
+from quintain.server import checkpoint_files
 from quintain.server.http import responses
+from quintain.server.routes import parts as parts_lib
+from quintain.server.routes import workers
 
 _STREAMS: Final = re.compile(
     r"/api/v1/(uploads|trials/[^/]+/runs/[^/]+/files/(uploads/[^/]+/files|events))/"
@@ -30,29 +28,11 @@ _STREAMS: Final = re.compile(
 _WRITTEN_BYTES: Final = 2**20
 """How much of a body is collected before it is written."""
 
-_MOST_COMMITS: Final = 4
-"""Checkpoints that are read again at a time, before they are complete."""
-
 _MEDIA_TYPE: Final = "application/octet-stream"
+_RUN: Final = "/trials/{trial_id}/runs/{launch_id}/files"
 _Offset = Annotated[int, fastapi.Query(ge=0)]
 
-
-@dataclasses.dataclass
-class NewUpload:
-    """A checkpoint that is to come."""
-
-    __pydantic_config__ = responses.STRICT_FIELDS
-
-    sizes: dict[str, int]
-    """Bytes of each file by its path."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Received:
-    """Part of a file that is there."""
-
-    received: int
-    """Its bytes."""
+router = fastapi.APIRouter(tags=["files"])
 
 
 def is_stream(scope: types.Scope) -> bool:
@@ -60,105 +40,63 @@ def is_stream(scope: types.Scope) -> bool:
     return scope["method"] == "PUT" and _STREAMS.match(scope["path"]) is not None
 
 
-def build_router(files: run_files.RunFiles) -> fastapi.APIRouter:
-    """Returns the addresses below the files of a run."""
-    router = fastapi.APIRouter(prefix="/trials/{trial_id}/runs/{launch_id}/files", tags=["workers"])
-    commits = anyio.CapacityLimiter(_MOST_COMMITS)
-
-    @router.get("/places", response_model=file_listing.Places)
-    def find_places(trial_id: int, launch_id: str) -> fastapi.Response:
-        """Says where the master's directories are, for those who may see them, too."""
-        return responses.to_response(files.find_places(trial_id, launch_id))
-
-    @router.get("/code", response_model=file_listing.Listing)
-    def list_code(trial_id: int, launch_id: str) -> fastapi.Response:
-        """Lists the code of the trial."""
-        return responses.to_response(files.list_code(trial_id, launch_id))
-
-    @router.get("/code/{name:path}", response_class=fastapi.responses.FileResponse)
-    def get_code(trial_id: int, launch_id: str, name: str) -> fastapi.Response:
-        """Returns a file of the code."""
-        path = checkpoint_files.find_file(files.find_code(trial_id, launch_id), name)
-        return fastapi.responses.FileResponse(path, media_type=_MEDIA_TYPE)
-
-    @router.get("/checkpoints/{uuid}", response_model=file_listing.Listing)
-    def list_checkpoint(trial_id: int, launch_id: str, uuid: str) -> fastapi.Response:
-        """Lists the files of the checkpoint that the trial goes on from."""
-        return responses.to_response(files.list_checkpoint(trial_id, launch_id, uuid))
-
-    @router.get("/checkpoints/{uuid}/{name:path}", response_class=fastapi.responses.FileResponse)
-    def get_file(trial_id: int, launch_id: str, uuid: str, name: str) -> fastapi.Response:
-        """Returns one of these files."""
-        directory = files.find_checkpoint(trial_id, launch_id, uuid)
-        path = checkpoint_files.find_file(directory, name)
-        return fastapi.responses.FileResponse(path, media_type=_MEDIA_TYPE)
-
-    @router.post("/uploads/{uuid}")
-    def begin(trial_id: int, launch_id: str, uuid: str, new: NewUpload) -> fastapi.Response:
-        """Begins to take a checkpoint, or goes on with it; says what is there of it."""
-        found = files.begin_upload(trial_id, launch_id, _check_uuid(uuid), new.sizes)
-        return responses.to_response(found)
-
-    @router.put("/uploads/{uuid}/files/{name:path}")
-    async def write(
-        trial_id: int,
-        launch_id: str,
-        uuid: str,
-        name: str,
-        request: fastapi.Request,
-        offset: _Offset = 0,
-    ) -> fastapi.Response:
-        """Takes a piece of a file; says how much of the file is there."""
-        _check_uuid(uuid)
-        return await receive(
-            request, lambda: files.write_upload(trial_id, launch_id, uuid, name, offset)
-        )
-
-    @router.post("/uploads/{uuid}/commit")
-    async def commit(trial_id: int, launch_id: str, uuid: str) -> fastapi.Response:
-        """Makes what was sent a checkpoint, after it was checked. Again is no error."""
-        name = _check_uuid(uuid)
-        await anyio.to_thread.run_sync(
-            files.commit_upload, trial_id, launch_id, name, limiter=commits
-        )
-        return responses.to_response({})
-
-    @router.delete("/uploads/{uuid}")
-    def discard(trial_id: int, launch_id: str, uuid: str) -> fastapi.Response:
-        """Lets go of what was sent."""
-        files.discard_upload(trial_id, launch_id, _check_uuid(uuid))
-        return responses.to_response({})
-
-    @router.get("/events", response_model=dict[str, int])
-    def list_events(trial_id: int, launch_id: str) -> fastapi.Response:
-        """Lists the event files that the trial has sent, with their sizes."""
-        return responses.to_response(files.list_events(trial_id, launch_id))
-
-    @router.put("/events/{name:path}")
-    async def write_events(
-        trial_id: int, launch_id: str, name: str, request: fastapi.Request, offset: _Offset = 0
-    ) -> fastapi.Response:
-        """Takes a piece of an event file."""
-        return await receive(request, lambda: files.write_events(trial_id, launch_id, name, offset))
-
-    return router
+@router.get(f"{_RUN}/code/{{name:path}}", response_class=fastapi.responses.FileResponse)
+def get_code(parts: parts_lib.Given, trial_id: int, launch_id: str, name: str) -> fastapi.Response:
+    """Returns a file of the code."""
+    path = checkpoint_files.find_file(parts.master.files.find_code(trial_id, launch_id), name)
+    return fastapi.responses.FileResponse(path, media_type=_MEDIA_TYPE)
 
 
-def build_upload_router(uploads: code_uploads.CodeUploads) -> fastapi.APIRouter:
-    """Returns the addresses below `/uploads`."""
-    router = fastapi.APIRouter(prefix="/uploads", tags=["experiments"])
+@router.get(
+    f"{_RUN}/checkpoints/{{uuid}}/{{name:path}}", response_class=fastapi.responses.FileResponse
+)
+def get_checkpoint_file(
+    parts: parts_lib.Given, trial_id: int, launch_id: str, uuid: str, name: str
+) -> fastapi.Response:
+    """Returns a file of the checkpoint that the trial goes on from."""
+    directory = parts.master.files.find_checkpoint(trial_id, launch_id, uuid)
+    path = checkpoint_files.find_file(directory, name)
+    return fastapi.responses.FileResponse(path, media_type=_MEDIA_TYPE)
 
-    @router.get("/{name}", response_model=Received)
-    def count(name: str) -> fastapi.Response:
-        """Says how much is there of a `.tar` file of code, whose SHA-256 is its name."""
-        return responses.to_response(Received(uploads.count(name)))
 
-    @router.put("/{name}", response_model=Received)
-    async def write(name: str, request: fastapi.Request, offset: _Offset = 0) -> fastapi.Response:
-        """Takes a piece of it; says how much of it is there."""
-        return await receive(request, lambda: uploads.write(name, offset))
+@router.put(f"{_RUN}/uploads/{{uuid}}/files/{{name:path}}")
+async def write_checkpoint_file(
+    parts: parts_lib.Given,
+    trial_id: int,
+    launch_id: str,
+    uuid: str,
+    name: str,
+    request: fastapi.Request,
+    offset: _Offset = 0,
+) -> fastapi.Response:
+    """Takes a piece of a file; says how much of the file is there."""
+    workers.check_uuid(uuid)
+    files = parts.master.files
+    return await receive(
+        request, lambda: files.write_upload(trial_id, launch_id, uuid, name, offset)
+    )
 
-    return router
+
+@router.put(f"{_RUN}/events/{{name:path}}")
+async def write_events(
+    parts: parts_lib.Given,
+    trial_id: int,
+    launch_id: str,
+    name: str,
+    request: fastapi.Request,
+    offset: _Offset = 0,
+) -> fastapi.Response:
+    """Takes a piece of an event file."""
+    files = parts.master.files
+    return await receive(request, lambda: files.write_events(trial_id, launch_id, name, offset))
+
+
+@router.put("/uploads/{name}", response_model=dict[str, int])
+async def write_code(
+    parts: parts_lib.Given, name: str, request: fastapi.Request, offset: _Offset = 0
+) -> fastapi.Response:
+    """Takes a piece of a `.tar` file of code, whose SHA-256 is its name."""
+    return await receive(request, lambda: parts.uploads.write(name, offset))
 
 
 async def receive(
@@ -172,7 +110,7 @@ async def receive(
         begin: Gives what writes the piece.
 
     Returns:
-        `Received`: what is there of the file now.
+        `received`: bytes of the file that are there now.
 
     Raises:
         ConfigError: If the body has another type than bytes.
@@ -196,15 +134,9 @@ async def receive(
             if collected:
                 with anyio.CancelScope(shield=True):
                     await run(piece.write, bytes(collected))
-        return responses.to_response(Received(piece.offset))
+        return responses.to_response({"received": piece.offset})
     except starlette_requests.ClientDisconnect:
         return responses.refuse(400, "The request is not complete.")
     finally:
         with anyio.CancelScope(shield=True):
             await run(opened.__exit__, None, None, None)
-
-
-def _check_uuid(name: str) -> str:
-    if not remote_deletions.UUID.fullmatch(name):
-        raise errors.ConfigError(f"checkpoint {name[:200]!r}: expected a UUID.")
-    return name

@@ -13,6 +13,7 @@ from typing import Final
 import fastapi
 
 from quintain.server.http import responses
+from quintain.server.routes import parts as parts_lib
 from quintain.server.security import access, sessions
 from quintain.server.security import sign_in as sign_in_lib
 
@@ -37,79 +38,71 @@ _ARRIVED: Final = "arrived"
 """Path to which `arriving.js` redirects."""
 
 
-def build_router(  # noqa: C901 - a function for each address
-    sign_in: sign_in_lib.SignIn, directory: pathlib.Path | None = None
-) -> fastapi.APIRouter:
-    """Returns the addresses of the page, which need no token; `path_rules.is_open` lists them.
+router = fastapi.APIRouter(include_in_schema=False)
+"""Addresses that need no token; `path_rules.is_open` lists them."""
 
-    Args:
-        sign_in: Knows codes and cookies.
-        directory: Where the files are; the package's own if None.
-    """
-    router = fastapi.APIRouter(include_in_schema=False)
-    files = (directory or DIRECTORY).resolve()
 
-    def answer_page(name: str, status_code: int) -> fastapi.Response:
-        return fastapi.Response((files / name).read_bytes(), status_code, media_type="text/html")
+@router.api_route("/", methods=_READS)
+def open_page(parts: parts_lib.Given, request: fastapi.Request) -> fastapi.Response:
+    """Returns the page to who is signed in, and to others how to sign in."""
+    if parts.sign_in.find_session(request.scope) is not None:
+        text = (DIRECTORY / "index.html").read_text("utf-8")
+        text = text.replace('"static/', f'"static/{find_version(DIRECTORY)}')
+        headers = {"Cache-Control": "no-cache", "Vary": "Cookie"}
+        return fastapi.Response(text, headers=headers, media_type="text/html")
+    is_page = getattr(request.state, access.IS_PAGE)
+    has_arrived = request.url.query == _ARRIVED
+    if is_page and not has_arrived and not sign_in_lib.is_same_site(request.scope):
+        # Browsers leave the cookie away on the way from another site, and send it from here.
+        return _answer_page("arriving.html", 200)
+    answer = _answer_page("sign_in.html", responses.UNAUTHORIZED)
+    answer.headers["WWW-Authenticate"] = "Bearer"
+    return answer
 
-    @router.api_route("/", methods=_READS)
-    def open_page(request: fastapi.Request) -> fastapi.Response:
-        """Returns the page to who is signed in, and to others how to sign in."""
+
+@router.api_route("/sign-in", methods=_READS)
+def exchange(parts: parts_lib.Given, request: fastapi.Request, code: str = "") -> fastapi.Response:
+    """Gives a cookie for the code of a link."""
+    if request.method == "HEAD" or "prefetch" in request.headers.get("sec-purpose", ""):
+        # Nobody has followed the link yet.
+        return fastapi.Response(status_code=503)
+    sign_in = parts.sign_in
+    if not (getattr(request.state, access.IS_PAGE) and sign_in.codes.use(code)):
         if sign_in.find_session(request.scope) is not None:
-            text = (files / "index.html").read_text("utf-8")
-            text = text.replace('"static/', f'"static/{find_version(files)}')
-            headers = {"Cache-Control": "no-cache", "Vary": "Cookie"}
-            return fastapi.Response(text, headers=headers, media_type="text/html")
-        is_page = getattr(request.state, access.IS_PAGE)
-        has_arrived = request.url.query == _ARRIVED
-        if is_page and not has_arrived and not sign_in_lib.is_same_site(request.scope):
-            # Browsers leave the cookie away on the way from another site, and send it from here.
-            return answer_page("arriving.html", 200)
-        answer = answer_page("sign_in.html", responses.UNAUTHORIZED)
-        answer.headers["WWW-Authenticate"] = "Bearer"
-        return answer
+            return _redirect("./")
+        return _answer_page("used_link.html", responses.FORBIDDEN)
+    answer = _redirect("./")
+    is_secure = "https" in (request.scope["scheme"], request.headers.get("x-forwarded-proto"))
+    # Without a path it is good for the directory of this address, also behind a proxy that puts
+    # another one before it.
+    answer.headers["Set-Cookie"] = (
+        f"{sign_in.sessions.cookie_name}={sign_in.sessions.begin()}; "
+        f"Max-Age={sessions.LIFETIME_SECS}; HttpOnly; SameSite=Strict"
+        + ("; Secure" if is_secure else "")
+    )
+    return answer
 
-    @router.api_route("/sign-in", methods=_READS)
-    def exchange(request: fastapi.Request, code: str = "") -> fastapi.Response:
-        """Gives a cookie for the code of a link."""
-        if request.method == "HEAD" or "prefetch" in request.headers.get("sec-purpose", ""):
-            # Nobody has followed the link yet.
-            return fastapi.Response(status_code=503)
-        is_page = getattr(request.state, access.IS_PAGE)
-        if not (is_page and sign_in.codes.use(code)):
-            if sign_in.find_session(request.scope) is not None:
-                return _redirect("./")
-            return answer_page("used_link.html", responses.FORBIDDEN)
-        answer = _redirect("./")
-        proxy_scheme = request.headers.get("x-forwarded-proto")
-        is_secure = "https" in (request.scope["scheme"], proxy_scheme)
-        # Without a path it is good for the directory of this address, also behind a proxy that
-        # puts another one before it.
-        answer.headers["Set-Cookie"] = (
-            f"{sign_in.sessions.cookie_name}={sign_in.sessions.begin()}; "
-            f"Max-Age={sessions.LIFETIME_SECS}; HttpOnly; SameSite=Strict"
-            + ("; Secure" if is_secure else "")
-        )
-        return answer
 
-    @router.api_route("/static/{name:path}", methods=_READS)
-    def get_file(name: str, request: fastapi.Request) -> fastapi.Response:
-        """Returns a file of the page."""
-        version = _VERSION.match(name)
-        path = find_file(files, name[version.end() :] if version else name)
-        if path is None:
-            return responses.to_error("NotFoundError", f"There is no file {name[:200]!r}.", 404)
-        content = path.read_bytes()
-        headers = {
-            "ETag": f'"{hashlib.sha256(content).hexdigest()[:32]}"',
-            "Cache-Control": "max-age=31536000, immutable" if version else "no-cache",
-        }
-        known = request.headers.get("if-none-match", "").split(",")
-        if headers["ETag"] in [each.strip().removeprefix("W/") for each in known]:
-            return fastapi.Response(status_code=304, headers=headers)
-        return fastapi.Response(content, headers=headers, media_type=_MEDIA_TYPES[path.suffix])
+@router.api_route("/static/{name:path}", methods=_READS)
+def get_file(name: str, request: fastapi.Request) -> fastapi.Response:
+    """Returns a file of the page."""
+    version = _VERSION.match(name)
+    path = find_file(DIRECTORY, name[version.end() :] if version else name)
+    if path is None:
+        return responses.to_error("NotFoundError", f"There is no file {name[:200]!r}.", 404)
+    content = path.read_bytes()
+    headers = {
+        "ETag": f'"{hashlib.sha256(content).hexdigest()[:32]}"',
+        "Cache-Control": "max-age=31536000, immutable" if version else "no-cache",
+    }
+    known = request.headers.get("if-none-match", "").split(",")
+    if headers["ETag"] in [each.strip().removeprefix("W/") for each in known]:
+        return fastapi.Response(status_code=304, headers=headers)
+    return fastapi.Response(content, headers=headers, media_type=_MEDIA_TYPES[path.suffix])
 
-    return router
+
+def _answer_page(name: str, status_code: int) -> fastapi.Response:
+    return fastapi.Response((DIRECTORY / name).read_bytes(), status_code, media_type="text/html")
 
 
 def find_version(directory: pathlib.Path) -> str:

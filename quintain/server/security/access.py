@@ -40,6 +40,15 @@ class TokenCheck:
     than it needs; that of a user of another machine is as good. The token of a launch opens the
     addresses of this launch, that of agents those of agents, and nothing else.
     The cookie of a browser opens what the page asks for.
+
+    Args:
+        app: What answers.
+        token: The user's token.
+        launch_key: Knows the tokens of launches.
+        prefix: What the paths of all addresses begin with.
+        sign_in: Knows the cookies of browsers.
+        agent_token: The token of agents.
+        user_token: That of users of other machines.
     """
 
     def __init__(
@@ -53,17 +62,6 @@ class TokenCheck:
         agent_token: token_files.KnownToken,
         user_token: token_files.KnownToken,
     ) -> None:
-        """Stores its settings.
-
-        Args:
-            app: What answers.
-            token: The user's token.
-            launch_key: Knows the tokens of launches.
-            prefix: What the paths of all addresses begin with.
-            sign_in: Knows the cookies of browsers.
-            agent_token: The token of agents.
-            user_token: That of users of other machines.
-        """
         self._app = app
         self._token = token.encode()
         self._launch_key = launch_key
@@ -78,33 +76,22 @@ class TokenCheck:
             await self._app(scope, receive, send)
             return
         scope, is_page = self._take_off_page(scope)
-        given, launch, session = read_token(scope), None, None
+        launch: tuple[int, str] | None = None
+        session: str | None = None
         refusal: types.ASGIApp | None = None
-        is_open = path_rules.is_open(scope["method"], scope["path"])
-        if is_open:
-            pass  # Whatever it carries: the page says how to sign in.
-        elif is_page and not scope["path"]:
-            # What is relative to the page needs the slash.
-            refusal = fastapi.Response(
-                status_code=303, headers={"Location": f"{self._sign_in.sessions.page_path}/"}
-            )
-        elif given is None:
-            session = self._sign_in.find_session(scope)
-            refusal = _NO_TOKEN if session is None else self._find_problem(scope)
-        elif (launch := self._launch_key.find_launch(given)) is not None:
-            if not self._is_own(scope, launch):
-                refusal = _forbid(
-                    f"The token of launch {launch[1]!r} is for the work of trial {launch[0]} only."
+        # Whatever is sent to an open address: the page says how to sign in.
+        if not (is_open := path_rules.is_open(scope["method"], scope["path"])):
+            if is_page and not scope["path"]:
+                # What is relative to the page needs the slash.
+                refusal = fastapi.Response(
+                    status_code=303, headers={"Location": f"{self._sign_in.sessions.page_path}/"}
                 )
-        elif self._agent_token.is_good(given):
-            if not self._is_for(path_rules.Client.AGENT, scope):
-                refusal = _forbid(f"The token of agents is for {self._prefix}/agents/... only.")
-        elif not (
-            secrets.compare_digest(given.encode(), self._token) or self._user_token.is_good(given)
-        ):
-            refusal = _NO_TOKEN
-        elif path_rules.Client.USER not in self._find_clients(scope):
-            refusal = _NO_USER
+            elif (given := read_token(scope)) is None:
+                session = self._sign_in.find_session(scope)
+                refusal = _NO_TOKEN if session is None else self._find_problem(scope)
+            else:
+                launch = self._launch_key.find_launch(given)
+                refusal = self._check_token(scope, given, launch)
         # In place: the connection looks at it, too.
         state = scope.setdefault("state", {})
         state.update({LAUNCH: launch, SESSION: session, IS_PAGE: is_page})
@@ -116,6 +103,25 @@ class TokenCheck:
                 await self._app(scope, receive, self._end_with_session(scope, send))
         else:
             await self._app(scope, receive, send)
+
+    def _check_token(
+        self, scope: types.Scope, given: str, launch: tuple[int, str] | None
+    ) -> types.ASGIApp | None:
+        """Returns the answer to a request whose token is not good for what it asks."""
+        if launch is not None:
+            is_own = self._is_own(scope, launch)
+            message = (
+                f"The token of launch {launch[1]!r} is for the work of trial {launch[0]} only."
+            )
+            return None if is_own else _forbid(message)
+        if self._agent_token.is_good(given):
+            is_for_agents = self._is_for(path_rules.Client.AGENT, scope)
+            message = f"The token of agents is for {self._prefix}/agents/... only."
+            return None if is_for_agents else _forbid(message)
+        is_user = secrets.compare_digest(given.encode(), self._token)
+        if not is_user and not self._user_token.is_good(given):
+            return _NO_TOKEN
+        return None if path_rules.Client.USER in self._find_clients(scope) else _NO_USER
 
     def _take_off_page(self, scope: types.Scope) -> tuple[types.Scope, bool]:
         """Returns a request without the page's own path, and whether it had it."""

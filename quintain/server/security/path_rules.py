@@ -1,7 +1,7 @@
 """Access rules by path: one table.
 
-Each address that the master answers has a line, or the master does not start. What has none is for
-users only, who are told that it is nothing.
+Each address that the master answers has a line, or the master does not start. Unlisted paths return
+404 to users, 403 to others.
 """
 
 import collections
@@ -184,7 +184,7 @@ def check_routes(routes: Iterable[routing.BaseRoute]) -> None:
         for method in getattr(route, "methods", None) or [type(route).__name__]:
             if method not in TABLE.get(path, {}):
                 raise errors.RegistryError(
-                    f"{method} {path}: `server.path_rules.TABLE` does not say who may ask for it."
+                    f"{method} {path}: `server.security.path_rules.TABLE` has no line for it."
                 )
 
 

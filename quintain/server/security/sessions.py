@@ -31,6 +31,11 @@ _MAX_ENDED: Final = 1000
 class Sessions:
     """Makes, knows and ends cookies.
 
+    Args:
+        port: The port that cookies are good for.
+        path: Where to keep the key; only this object has it if None.
+        now: Returns seconds since the epoch.
+
     Example:
         >>> sessions = Sessions(port=8080)
         >>> cookie = sessions.begin()
@@ -43,13 +48,6 @@ class Sessions:
     def __init__(
         self, *, port: int, path: pathlib.Path | None = None, now: Callable[[], float] = time.time
     ) -> None:
-        """Begins with a new key.
-
-        Args:
-            port: The port that cookies are good for.
-            path: Where to keep the key; only this object has it if None.
-            now: Returns seconds since the epoch.
-        """
         self._port = port
         self._path = path
         self._now = now
@@ -63,10 +61,6 @@ class Sessions:
 
         Cookies for another port than that of last time are ended: whoever has had it since may
         have been sent some.
-
-        Args:
-            path: The file.
-            port: The port that cookies are good for.
         """
         sessions = cls(port=port, path=path)
         content = home_lib.read_own(path)
@@ -94,11 +88,7 @@ class Sessions:
         return f"{name}.{self._seal(f'{self._port}.{name}')}"
 
     def find(self, cookie: str) -> str | None:
-        """Returns the name of a session, or None if a cookie is not good (any more).
-
-        Args:
-            cookie: What a browser has sent.
-        """
+        """Returns the name of a session, or None if a cookie is not good (any more)."""
         name, _, seal = cookie.rpartition(".")
         expected = self._seal(f"{self._port}.{name}")
         if not hmac.compare_digest(expected.encode(), seal.encode("utf-8", "replace")):

@@ -26,14 +26,13 @@ _LINGER_SECS: Final = 10.0
 
 
 class Codes:
-    """Codes that are good once. Only their digests are kept."""
+    """Codes that are good once. Only their digests are kept.
+
+    Args:
+        now: Returns seconds, of a clock that never goes back.
+    """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
-        """Starts with none.
-
-        Args:
-            now: Returns seconds, of a clock that never goes back.
-        """
         self._now = now
         self._deadlines: dict[bytes, float] = {}
         self._lock = threading.Lock()
@@ -66,7 +65,14 @@ class Codes:
 
 
 class SignIn:
-    """Links to the page, and the sessions of browsers that have opened one."""
+    """Links to the page, and the sessions of browsers that have opened one.
+
+    Args:
+        url: Address of the master.
+        sessions: Knows cookies.
+        hosts: Names of proxies under which browsers ask; see `request_checks.parse_host`.
+        own_hosts: Names under which the master itself is reached from other machines.
+    """
 
     def __init__(
         self,
@@ -76,14 +82,6 @@ class SignIn:
         hosts: Collection[str] = (),
         own_hosts: Collection[str] = (),
     ) -> None:
-        """Stores its parts.
-
-        Args:
-            url: Address of the master.
-            sessions: Knows cookies.
-            hosts: Names of proxies under which browsers ask; see `request_checks.parse_host`.
-            own_hosts: Names under which the master itself is reached from other machines.
-        """
         self._url = url
         self._own_hosts = frozenset(own_hosts)
         self.hosts = frozenset(hosts)

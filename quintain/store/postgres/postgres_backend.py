@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from quintain import errors
 from quintain.records.config import database_url
-from quintain.store import backend, columns, failures, migrating, statements
+from quintain.store import backend, columns, database_errors, migrating, statements
 
 try:
     import psycopg
@@ -20,7 +20,7 @@ except ImportError as error:
 
 from quintain.store.postgres import (
     postgres_connection,
-    postgres_failures,
+    postgres_errors,
     postgres_pool,
     postgres_statements,
     postgres_writer,
@@ -52,7 +52,7 @@ class PostgresBackend(backend.Backend):
     @contextlib.contextmanager
     def reading(self) -> Iterator[statements.Runner]:
         with self._explained(), self._readers.reading() as connection:
-            yield postgres_statements.build_runner(connection)
+            yield postgres_statements.PostgresRunner(connection)
 
     @override
     def migrate(self, rebuild: migrating.Rebuild) -> None:
@@ -63,7 +63,7 @@ class PostgresBackend(backend.Backend):
             with self._writer.alone(), made.transaction():
                 current = self._read_revision(made)
                 if current != columns.REVISION:
-                    runner = postgres_statements.build_runner(made)
+                    runner = postgres_statements.PostgresRunner(made)
                     migrating.upgrade(
                         runner, lambda text: made.execute(text.encode()), current, rebuild
                     )
@@ -105,6 +105,6 @@ class PostgresBackend(backend.Backend):
         try:
             yield
         except psycopg.Error as error:
-            raise postgres_failures.explain(error, self._place) from error
+            raise postgres_errors.explain(error, self._place) from error
         except OverflowError as error:
-            raise errors.ConfigError(failures.TOO_LARGE) from error
+            raise errors.ConfigError(database_errors.TOO_LARGE) from error

@@ -8,7 +8,7 @@ from typing import Final
 import psycopg
 
 from quintain import errors
-from quintain.store.postgres import postgres_connection, postgres_failures
+from quintain.store.postgres import postgres_connection, postgres_errors
 
 _BEGIN: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SELECT 1"
 """The moment of all that is read is that of the first query."""
@@ -64,7 +64,7 @@ class ReadingPool:
                 kept.execute(_BEGIN, prepare=False)
             except psycopg.Error as error:
                 kept.close()
-                if not postgres_failures.is_away(error):
+                if not postgres_errors.is_away(error):
                     raise
                 self.close()  # The server was away: the others are lost as well.
             else:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import psycopg
 from psycopg import sql
+from typing_extensions import override
 
 from quintain.store import schema, statements
 
@@ -27,15 +28,13 @@ class Numbers:
     Beside them a writer counts its own transactions. If a connection is lost while one of them
     ends, this tells whether it was kept: the server's own numbers of transactions are given again
     after a crash.
+
+    Args:
+        last_ids: Numbers by table, and by writer.
+        writer: The name under which this one counts.
     """
 
     def __init__(self, last_ids: Mapping[str, int], writer: str) -> None:
-        """Stores the last numbers.
-
-        Args:
-            last_ids: Numbers by table, and by writer.
-            writer: The name under which this one counts.
-        """
         self._last_ids = dict(last_ids)
         self._writer = writer
         self._count = self._last_ids.get(writer, 0) + 1
@@ -73,53 +72,43 @@ class Numbers:
         return not self._given or last_ids.get(self._writer) == self._count
 
 
-def build_runner(
-    raw: "psycopg.Connection[Any]", numbers: Numbers | None = None
-) -> statements.Runner:
-    """Returns what runs statements in the transaction of a connection.
+class PostgresRunner(statements.Runner):
+    """Runs statements in the transaction of a connection.
 
     Args:
         raw: The connection.
         numbers: Gives numbers to rows; without it, none can be inserted that needs one.
     """
-    runs = _Statements(raw, numbers)
-    return statements.Runner(
-        run=runs.run,
-        run_all=runs.run_all,
-        insert=runs.insert,
-        insert_all=runs.insert_all,
-        stream=runs.stream,
-        set_last_id=runs.set_last_id,
-        is_sqlite=False,
-        failure=psycopg.Error,
-    )
 
+    is_sqlite = False
+    error_type = psycopg.Error
 
-class _Statements:
-    """Runs statements in the transaction of a connection; `statements.Runner` says how."""
-
-    def __init__(self, raw: "psycopg.Connection[Any]", numbers: Numbers | None) -> None:
+    def __init__(self, raw: "psycopg.Connection[Any]", numbers: Numbers | None = None) -> None:
         self._raw = raw
         self._numbers = numbers
 
-    def run(self, query: str, values: statements.Values) -> Any:
+    @override
+    def run(self, query: str, values: statements.Values, /) -> Any:
         _check_numbers(values)
         if not query.startswith("SELECT"):
             self._note_write()
         return self._raw.execute(_translate(query), values)
 
-    def run_all(self, query: str, rows: Sequence[statements.Values]) -> None:
+    @override
+    def run_all(self, query: str, rows: Sequence[statements.Values], /) -> None:
         for row in rows:
             _check_numbers(row)
         self._note_write()
         with self._raw.cursor() as cursor:
             cursor.executemany(_translate(query), rows)
 
+    @override
     def insert(self, table: str, row: statements.Values, key: str) -> Any:
         row = self._number(table, row)
         self.run(statements.insert(table, tuple(row)), row)
         return row[key]
 
+    @override
     def insert_all(self, table: str, rows: Sequence[statements.Values]) -> None:
         rows = [self._number(table, row) for row in rows]
         if len(rows) <= _FEW_ROWS:
@@ -132,13 +121,15 @@ class _Statements:
                 _check_numbers(row)
                 copying.write_row(tuple(row.values()))
 
+    @override
     def stream(self, query: str) -> Iterator[Sequence[Any]]:
         with self._raw.cursor(name="stream") as cursor:
             yield from cursor.execute(_translate(query), {})
 
-    def set_last_id(self, table: str, last_id: int) -> None:
+    @override
+    def set_last_id(self, table: str, number: int) -> None:
         self._note_write()
-        self._number(table, {"id": last_id})
+        self._number(table, {"id": number})
 
     def _number(self, table: str, row: statements.Values) -> statements.Values:
         if not _has_id(table):

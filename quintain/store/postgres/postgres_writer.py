@@ -19,7 +19,7 @@ from quintain import errors
 from quintain.store import statements
 from quintain.store.postgres import (
     postgres_connection,
-    postgres_failures,
+    postgres_errors,
     postgres_locks,
     postgres_statements,
 )
@@ -49,7 +49,14 @@ _OUTCOME_SECS: Final = 120.0
 
 
 class Writer:
-    """Writes, one transaction after the other."""
+    """Writes, one transaction after the other.
+
+    Args:
+        connector: Makes connections.
+        place: The address, for messages.
+        mark: What no other program is called.
+        busy_secs: How long a transaction waits for another program.
+    """
 
     def __init__(
         self,
@@ -58,14 +65,6 @@ class Writer:
         mark: str,
         busy_secs: float,
     ) -> None:
-        """Stores how to connect; nothing is asked yet.
-
-        Args:
-            connector: Makes connections.
-            place: The address, for messages.
-            mark: What no other program is called.
-            busy_secs: How long a transaction waits for another program.
-        """
         self._connector = connector
         self._place = place
         self._busy_secs = busy_secs
@@ -121,7 +120,7 @@ class Writer:
             connection, last_ids = self._begin()
             numbers = postgres_statements.Numbers(last_ids, self._own_name)
             try:
-                yield postgres_statements.build_runner(connection, numbers)
+                yield postgres_statements.PostgresRunner(connection, numbers)
                 connection.execute(numbers.build_update(), prepare=False)
             except BaseException:
                 self._roll_back(connection)
@@ -130,7 +129,7 @@ class Writer:
                 connection.commit()
             except psycopg.Error as error:
                 self._discard()
-                if not postgres_failures.is_away(error) or not self._is_kept(numbers):
+                if not postgres_errors.is_away(error) or not self._is_kept(numbers):
                     raise
 
     def close(self) -> None:
@@ -157,7 +156,7 @@ class Writer:
             except psycopg.Error as error:
                 self._discard()
                 # A connection may have been lost while nobody looked.
-                if is_kept and postgres_failures.is_away(error):
+                if is_kept and postgres_errors.is_away(error):
                     continue
                 raise
             reason = f"{self._place}: {holder} is writing to the database"
@@ -189,7 +188,7 @@ class Writer:
             raise
         except psycopg.Error as error:
             _close(made)
-            self._absence = str(postgres_failures.explain(error, self._place))
+            self._absence = str(postgres_errors.explain(error, self._place))
             now = time.monotonic()
             # Who finds nobody for seconds would else do nothing but look.
             self._next_look = now + max(_PAUSE_SECS, now - start)

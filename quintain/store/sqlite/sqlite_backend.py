@@ -4,13 +4,14 @@ import contextlib
 import os
 import pathlib
 import sqlite3
+import tempfile
 from collections.abc import Callable, Iterator
 from typing import Final
 
 from typing_extensions import override
 
 from quintain import errors
-from quintain.store import backend, columns, failures, migrating, statements
+from quintain.store import backend, columns, database_errors, migrating, statements
 from quintain.store.sqlite import sqlite_waits
 
 _MOST_IDLE: Final = 8
@@ -20,6 +21,8 @@ The one that was used last is the first to be used again: what it read is in its
 
 class SqliteBackend(backend.Backend):
     """An SQLite file."""
+
+    _most_idle = _MOST_IDLE
 
     def __init__(self, path: str, busy_secs: float) -> None:
         self._place = path
@@ -38,30 +41,38 @@ class SqliteBackend(backend.Backend):
     @contextlib.contextmanager
     def writing(self) -> Iterator[statements.Runner]:
         with self._transaction(is_writing=True) as connection:
-            yield statements.for_sqlite(connection)
+            yield statements.SqliteRunner(connection)
 
     @override
     @contextlib.contextmanager
     def reading(self) -> Iterator[statements.Runner]:
         with self._transaction(is_writing=False) as connection:
-            yield statements.for_sqlite(connection)
+            yield statements.SqliteRunner(connection)
 
     @override
     def migrate(self, rebuild: migrating.Rebuild) -> None:
-        with self._transaction(is_writing=False) as connection:
-            current = _read_revision(connection)
-        if current != columns.REVISION:
-            migrating.check_known(current, self._place)
+        if not self.is_current():
             with self._transaction(is_writing=True) as connection:
-                runner = statements.for_sqlite(connection)
+                runner = statements.SqliteRunner(connection)
                 migrating.upgrade(runner, connection.execute, _read_revision(connection), rebuild)
         self._opened = os.stat(self._place)
 
+    def is_current(self) -> bool:
+        """Returns whether the schema is up to date.
+
+        Raises:
+            StoreError: If the database can't be used, or a newer version made it.
+        """
+        with self._transaction(is_writing=False) as connection:
+            current = _read_revision(connection)
+        migrating.check_known(current, self._place)
+        return current == columns.REVISION
+
     @override
     def check(self) -> None:
-        fault = failures.find_fault(self._place)
-        if fault is not None:
-            raise fault
+        disk_error = database_errors.find_disk_error(self._place)
+        if disk_error is not None:
+            raise disk_error
 
     @override
     def hold(self, on_loss: Callable[[str], None]) -> None:
@@ -104,7 +115,7 @@ class SqliteBackend(backend.Backend):
         finally:
             # Others are in its place where it was closed meanwhile.
             is_usable = idle is self._idle and not connection.in_transaction
-            if is_usable and len(idle) < _MOST_IDLE:
+            if is_usable and len(idle) < self._most_idle:
                 idle.append(connection)
             else:
                 connection.close()
@@ -141,7 +152,7 @@ class SqliteBackend(backend.Backend):
         try:
             found = os.stat(self._place)
         except OSError as error:
-            lost = failures.explain_disk(error, self._place)
+            lost = database_errors.explain_disk(error, self._place)
             raise lost or errors.StoreError(f"{self._place}: {error.strerror}.") from error
         if not os.path.samestat(found, self._opened):
             raise errors.StoreAwayError(
@@ -154,14 +165,58 @@ class SqliteBackend(backend.Backend):
         try:
             yield
         except sqlite3.IntegrityError as error:
-            raise failures.refuse(str(error), self._place) from error
+            raise database_errors.refuse(str(error), self._place) from error
         except sqlite3.Error as error:
-            explained = failures.explain(str(error), self._place)
+            explained = database_errors.explain(str(error), self._place)
             if isinstance(explained, errors.StoreAwayError):
                 self.close()
             raise explained from error
         except OverflowError as error:
-            raise errors.ConfigError(failures.TOO_LARGE) from error
+            raise errors.ConfigError(database_errors.TOO_LARGE) from error
+
+
+class SqliteReader(SqliteBackend):
+    """An SQLite file that is read only, as by commands that change nothing. No connection stays."""
+
+    _most_idle = 0
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, sqlite_waits.BUSY_SECS)
+
+    @override
+    def _connect(self) -> sqlite3.Connection:
+        options = "immutable=1" if self._is_immutable() else "mode=rw"
+        return sqlite3.connect(
+            f"{pathlib.Path(self._place).absolute().as_uri()}?{options}",
+            timeout=self._timeout_secs,
+            isolation_level=None,
+            uri=True,
+        )
+
+    def _is_immutable(self) -> bool:
+        """Returns whether the database is on a read-only disk, and all in one file.
+
+        SQLite can't be asked about such a one otherwise: it would make files beside it, by which
+        those who read know of those who write.
+        """
+        directory = os.path.dirname(os.path.abspath(self._place))
+        return not os.access(directory, os.W_OK) and not os.path.exists(f"{self._place}-wal")
+
+
+class NoDatabase(SqliteReader):
+    """Empty database, read where there is no file; nothing of it stays."""
+
+    def __init__(self) -> None:
+        self._scratch = tempfile.TemporaryDirectory(prefix="quintain-")
+        path = os.path.join(self._scratch.name, "none.db")
+        with contextlib.closing(SqliteBackend(path, sqlite_waits.BUSY_SECS)) as made:
+            made.migrate(lambda _: None)
+        super().__init__(path)
+
+    @override
+    def close(self) -> None:
+        super().close()
+        self._scratch.cleanup()
 
 
 def _read_revision(connection: sqlite3.Connection) -> str | None:

@@ -18,21 +18,16 @@ _OF_DAMAGE: Final = ("malformed", "not a database")
 
 
 def explain(text: str, place: str) -> errors.StoreError:
-    """Returns the error that tells users what an SQLite file said, and what they can do.
-
-    Args:
-        text: The message of the database.
-        place: The file.
-    """
+    """Returns the error that tells users what an SQLite file said, and what they can do."""
     if "full" in text:
         return errors.StoreFullError(
             f"{place}: the database said {text!r}: its disk is full. Make room there, and it goes "
             "on."
         )
     if any(words in text for words in _OF_DISKS):
-        fault = find_fault(place)
-        if fault is not None:
-            return fault
+        disk_error = find_disk_error(place)
+        if disk_error is not None:
+            return disk_error
     if "locked" in text or "busy" in text:
         holder = lock_holders.describe(place)
         advice = f"{holder} is writing to it; end it, or wait, and try again"
@@ -62,7 +57,7 @@ def is_damage(text: str) -> bool:
     return any(words in text for words in _OF_DAMAGE)
 
 
-def find_fault(place: str) -> errors.StoreAwayError | None:
+def find_disk_error(place: str) -> errors.StoreAwayError | None:
     """Returns what is wrong with the disk of a file; None if it can be written to.
 
     The file itself is not opened: closing it again would take its locks from this process.

@@ -7,7 +7,7 @@ import psycopg
 
 from quintain import errors
 from quintain.records.config import database_url
-from quintain.store import failures
+from quintain.store import database_errors
 
 _AWAY: Final = ("08", "57P")
 """Beginnings of codes of servers that end, begin, or are lost."""
@@ -85,9 +85,9 @@ def explain(error: psycopg.Error, place: str) -> errors.QuintainError:
     if code is None or code.startswith(_AWAY):
         return errors.StoreAwayError(f"{place}: {_UNREACHABLE} ({said}).")
     if code == "22003":
-        return errors.ConfigError(failures.TOO_LARGE)
+        return errors.ConfigError(database_errors.TOO_LARGE)
     if code.startswith(("22", "23", "54")):
-        return failures.refuse(said, place)
+        return database_errors.refuse(said, place)
     advice = next(
         (advice for start, advice in _ADVICE if code.startswith(start)),
         "nothing of this transaction was kept",

@@ -10,8 +10,9 @@ import pytest
 from quintain import errors
 from quintain import store as stores
 from quintain.files import disk_errors
-from quintain.store import failures
-from quintain.store.sqlite import sqlite_backend, sqlite_file
+from quintain.store import database_errors
+from quintain.store import store as store_lib
+from quintain.store.sqlite import sqlite_backend
 from quintain.testing import store_case
 
 
@@ -55,7 +56,7 @@ def test_the_disk_is_blamed_where_it_is_to_blame(monkeypatch, path, text, code, 
     if code is not None:
         break_disk(monkeypatch, code)
 
-    found = failures.explain(text, str(path))
+    found = database_errors.explain(text, str(path))
 
     assert type(found) is kind
     assert words in str(found)
@@ -120,7 +121,7 @@ def test_a_disk_that_was_mounted_anew_asks_for_a_new_start(store, path, monkeypa
 def test_looking_for_a_fault_takes_no_lock_of_the_file_from_this_process(store, path):
     with store.transaction():
         before = _find_locks()
-        assert failures.find_fault(str(path)) is None
+        assert database_errors.find_disk_error(str(path)) is None
         assert _find_locks() == before
         with pytest.raises(sqlite3.OperationalError, match="locked"):
             _begin_elsewhere(path)
@@ -146,10 +147,10 @@ def test_a_lost_disk_is_explained_to_those_who_read_without_a_master(store, path
         raise sqlite3.OperationalError("unable to open database file")
 
     break_disk(monkeypatch, errno.EIO)
-    monkeypatch.setattr(sqlite_file.sqlite3, "connect", refuse)
+    monkeypatch.setattr(sqlite_backend.sqlite3, "connect", refuse)
 
     with pytest.raises(errors.StoreAwayError, match="broken or gone"):
-        sqlite_file.open_to_read(path)
+        store_lib.open_to_read(path)
 
 
 def test_a_store_can_be_asked_whether_it_can_be_written(store, monkeypatch):

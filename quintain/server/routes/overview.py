@@ -1,0 +1,149 @@
+"""The page's view of a master: `/slots`, `/timeline`, `/runs` of `quintain train`, and more."""
+
+import dataclasses
+from typing import Annotated, Any, Final
+
+import fastapi
+import pydantic
+from typing_extensions import TypedDict
+
+from quintain import errors
+from quintain.records.views import master_status
+from quintain.server.http import responses
+from quintain.server.routes import parts as parts_lib
+from quintain.server.runs import run_samples
+from quintain.server.security import access
+
+_MOST_SPANS: Final = 20_000
+
+router = fastapi.APIRouter(tags=["master"], route_class=responses.CheckedRoute)
+
+
+class SlotKind(TypedDict):
+    """A slot that there is now."""
+
+    id: int
+    kind: str
+    device: str
+    node: str
+    """Its machine; empty for that of the master."""
+
+
+class Timeline(TypedDict):
+    """Launches by slot and time."""
+
+    slots: list[SlotKind]
+    spans: list[list[Any]]
+    """`[slot, trial, experiment, start, end]` each; the end is null while it runs."""
+
+
+@dataclasses.dataclass
+class Shown:
+    """Trials and runs for TensorBoard."""
+
+    __pydantic_config__ = responses.STRICT_FIELDS
+
+    experiment_id: int | None = None
+    """All trials of this experiment."""
+
+    trial_ids: Annotated[list[int], pydantic.FailFast()] = dataclasses.field(default_factory=list)
+    """These trials."""
+
+    runs: Annotated[list[str], pydantic.FailFast()] = dataclasses.field(default_factory=list)
+    """These runs of `quintain train`, as `/runs` names them."""
+
+
+@router.get("/slots", response_model=list[master_status.SlotStatus])
+def list_slots(
+    parts: parts_lib.Given,
+    after: int = -1,
+    limit: Annotated[int | None, fastapi.Query(ge=1)] = None,
+    trial_id: int | None = None,
+) -> fastapi.Response:
+    """Lists slots and who holds them, by number: those after one, and at most so many."""
+    found = parts.master.list_slots(after=after, limit=limit, trial_id=trial_id)
+    return responses.to_response(found)
+
+
+@router.get("/timeline", response_model=Timeline)
+def get_timeline(
+    parts: parts_lib.Given, *, experiment_id: int | None = None, since: float | None = None
+) -> fastapi.Response:
+    """Lists who ran where: `[slot, trial, experiment, start, end]`, the newest 20,000."""
+    slots = [
+        {"id": slot.id, "kind": slot.kind, "device": slot.device, "node": slot.node}
+        for slot in parts.calls.get_status().slots
+    ]
+    listed = [
+        [slot, span.trial_id, span.experiment_id, span.start_time, span.end_time]
+        for span in parts.calls.list_spans(experiment_id, since=since)
+        for slot in span.slots
+    ]
+    return responses.to_response({"slots": slots, "spans": listed[-_MOST_SPANS:]})
+
+
+@router.post("/tensorboard")
+def open_tensorboard(parts: parts_lib.Given, shown: Shown) -> fastapi.Response:
+    """Starts a TensorBoard, unless one shows the same already, and returns its address."""
+    if shown.experiment_id is None and not shown.trial_ids and not shown.runs:
+        raise errors.ConfigError(
+            "body: says nothing to show; expected experiment_id, trial_ids or runs."
+        )
+    if shown.experiment_id is not None:
+        parts.calls.get_experiment(shown.experiment_id)
+    for trial_id in shown.trial_ids:
+        parts.calls.get_trial(trial_id)
+    url = parts.tensorboards.open(
+        experiment_id=shown.experiment_id,
+        trial_ids=shown.trial_ids,
+        run_dirs=[parts.runs.get(name).path for name in shown.runs],
+    )
+    return responses.to_response({"url": url})
+
+
+@router.post("/master/sign-out")
+def sign_out(parts: parts_lib.Given, request: fastapi.Request) -> fastapi.Response:
+    """Ends the session of the browser that asks."""
+    session = getattr(request.state, access.SESSION, None)
+    if session is None:
+        raise errors.StateError("The request carries a token; only a browser can sign out.")
+    parts.sign_in.sessions.end(session)
+    return responses.to_response({})
+
+
+@router.get("/runs")
+def list_runs(parts: parts_lib.Given) -> fastapi.Response:
+    """Lists runs of `quintain train`, the latest first."""
+    found = parts.runs.list_runs()
+    parts.run_reader.forget_all_but(run.path for run in found)
+    runs = [parts.run_reader.summarize(run) for run in found]
+    return responses.to_response(sorted(runs, key=lambda run: run.time, reverse=True))
+
+
+@router.get("/runs/{name}")
+def get_run(parts: parts_lib.Given, name: str) -> fastapi.Response:
+    """Returns a run with its settings, its checkpoints and how it was started."""
+    return responses.to_response(parts.run_reader.describe(parts.runs.get(name)))
+
+
+@router.get("/runs/{name}/curves")
+def get_curves(parts: parts_lib.Given, name: str, *, after: str = "") -> fastapi.Response:
+    """Returns its metrics as columns; those that are new since the cursor `after`."""
+    return responses.to_response(parts.run_reader.read_curves(parts.runs.get(name), after))
+
+
+@router.get("/runs/{name}/samples")
+def get_samples(
+    parts: parts_lib.Given,
+    name: str,
+    *,
+    file: str = "",
+    contains: str = "",
+    offset: Annotated[int, fastapi.Query(ge=0, le=2**53)] = 0,
+    limit: Annotated[int, fastapi.Query(ge=1, le=1000)] = 50,
+) -> fastapi.Response:
+    """Returns translations of one of its evaluations."""
+    found = run_samples.read(
+        parts.runs.get(name).path, file, contains=contains, offset=offset, limit=limit
+    )
+    return responses.to_response(found)
