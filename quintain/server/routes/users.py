@@ -13,7 +13,7 @@ import pydantic
 from quintain import errors
 from quintain.client import call_table
 from quintain.client import calls as calls_lib
-from quintain.master import commands as commands_lib
+from quintain.master import user_commands
 from quintain.records.rows import checkpoint, experiment
 from quintain.records.views import master_status
 from quintain.server.routes import declared
@@ -36,7 +36,7 @@ def build_router(parts: parts_lib.Parts) -> fastapi.APIRouter:
         return parts.info
 
     def create_experiment(
-        commands: commands_lib.Commands, *, model_dir: str | None, upload: str | None, **given: Any
+        commands: user_commands.Commands, *, model_dir: str | None, upload: str | None, **given: Any
     ) -> experiment.Experiment:
         with contextlib.ExitStack() as opened:
             code = None if model_dir is None else _read_path(model_dir)
@@ -53,11 +53,11 @@ def build_router(parts: parts_lib.Parts) -> fastapi.APIRouter:
             return commands.create_experiment(model_dir=code, **given)
 
     def update_experiment(
-        commands: commands_lib.Commands, experiment_id: int, changes: Mapping[str, Any]
+        commands: user_commands.Commands, experiment_id: int, changes: Mapping[str, Any]
     ) -> experiment.Experiment:
         return commands.update_experiment(experiment_id, check_changes(changes))
 
-    def delete_checkpoint(commands: commands_lib.Commands, uuid: str) -> checkpoint.Checkpoint:
+    def delete_checkpoint(commands: user_commands.Commands, uuid: str) -> checkpoint.Checkpoint:
         return commands.delete_checkpoint(calls.get_checkpoint(uuid).uuid)
 
     def add_run_dirs(paths: Sequence[str]) -> None:
