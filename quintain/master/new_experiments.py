@@ -219,7 +219,7 @@ def _find_source(
     if not usable:
         raise errors.ConfigError(
             f"searcher.source_trial_id: trial {config.source_trial_id} has no checkpoint to "
-            "start from."
+            "start from. Choose another trial."
         )
     return max(usable, key=lambda each: each.total_batches).uuid
 

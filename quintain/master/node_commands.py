@@ -48,8 +48,8 @@ class NodeCommands:
         found = self._set_drained(name, is_drained=False)
         if found.state is not node_lib.NodeState.ACTIVE:
             raise errors.StateError(
-                f"Machine {name} is {found.state.value}: {found.reason} No user drains it (any "
-                "more); trials are started on it once it is there and does not leave."
+                f"Machine {name} is {found.state.value}: {found.reason} No user drains it; trials "
+                "start on it once it is there and does not leave."
             )
         return found
 

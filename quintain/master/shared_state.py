@@ -214,9 +214,9 @@ class SharedState:
         except errors.StoreError:
             raise
         except Exception as error:  # noqa: BLE001 - the border between experiments
-            self.end_faulty(experiment_id, doing, error)
+            self.end_failed(experiment_id, doing, error)
 
-    def end_faulty(self, experiment_id: int, doing: str, error: Exception) -> None:
+    def end_failed(self, experiment_id: int, doing: str, error: Exception) -> None:
         """Ends an experiment with the exception that handling it raised.
 
         Its trials save themselves. If even that raises, or did before, its processes are killed.

@@ -149,7 +149,7 @@ class Commands:
         if command in _ARCHIVING:
             return self._set_archived(experiment_id, is_archived=command == "archive")
         raise errors.NotFoundError(
-            f"command {command!r}: there is none, expected one of {', '.join(_COMMANDS)}."
+            f"There is no command {command!r}. Choose one of {', '.join(_COMMANDS)}."
         )
 
     def _steer(self, experiment_id: int, name: str) -> experiment.Experiment:
@@ -196,7 +196,7 @@ class Commands:
             if used:
                 raise errors.StateError(
                     f"Experiment {experiment_id} can't be deleted: trials that have not ended "
-                    f"start from its checkpoints {', '.join(sorted(used))}."
+                    f"start from its checkpoints {', '.join(sorted(used))}. Cancel these first."
                 )
             notes = shared.note_directories(record, [each.uuid for each in checkpoints])
 
@@ -220,7 +220,7 @@ class Commands:
             if uuid in shared.find_protected():
                 raise errors.StateError(
                     f"Checkpoint {uuid} can't be deleted: a trial that has not ended goes on from "
-                    "it."
+                    "it. Cancel that one first."
                 )
             checkpoint_gc.let_go(shared, {record.experiment_id: [record]})
         shared.deletions.run()

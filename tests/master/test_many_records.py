@@ -5,6 +5,7 @@ import pytest
 from quintain.cluster.agents import agent_protocol, agent_state
 from quintain.master import entries
 from quintain.master.machine import trial_machine, trial_states
+from quintain.master.processes import launcher
 from quintain.records.rows import launch, node, slot, trial, workload
 from quintain.search import base_search
 
@@ -22,23 +23,9 @@ from quintain.search import base_search
         ),
         *(workload.Workload, entries.LiveLaunch, trial_machine.TrialMachine, trial_states.Saved),
         *(base_search.Create, base_search.Train, base_search.Validate, base_search.Close),
-        *(
-            agent_state.Member,
-            agent_state.RemoteLaunch,
-            agent_protocol.Hello,
-            agent_protocol.NewLaunch,
-        ),
+        *(agent_state.RemoteLaunch, agent_protocol.Hello, launcher.LaunchRequest),
     ],
 )
 def test_records_of_which_there_are_thousands_have_no_table_each(kind):
     # A table of its attributes takes 200 bytes and more, beside the record itself.
     assert not hasattr(kind.__new__(kind), "__dict__")
-
-
-def test_equal_slots_of_a_thousand_machines_are_kept_once():
-    first, other = (agent_state.Member(name, 0.0) for name in ("one", "other"))
-    for each in (first, other):
-        slots = tuple(slot.Slot(number, num_threads=1) for number in range(8))
-        each.begin(agent_protocol.Hello(name=each.name, slots=slots), 0.0)
-
-    assert first.to_node().slots is other.to_node().slots

@@ -558,7 +558,7 @@ def test_what_an_experiment_may_be_asked_depends_on_its_state(
         master.commands.delete_experiment(experiment_id)
     with pytest.raises(errors.StateError, match="only an ended one"):
         master.commands.continue_experiment(experiment_id, [])
-    with pytest.raises(errors.NotFoundError, match="expected one of pause, activate, cancel"):
+    with pytest.raises(errors.NotFoundError, match="Choose one of pause, activate, cancel"):
         master.commands.apply(experiment_id, "stop")
     make_workers(master).run()
     for command in ("pause", "activate", "cancel", "kill"):

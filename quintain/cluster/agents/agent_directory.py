@@ -72,8 +72,8 @@ class AgentDirectory:
                 file = stack.enter_context(open(self._own / "agent.lock", "a", encoding="utf-8"))
             except OSError as error:
                 raise errors.ConfigError(
-                    f"--cache: got {str(self.path)!r}, which can't be used ({error}); expected a "
-                    "directory of this machine that can be written to."
+                    f"--cache: {str(self.path)!r} can't be used ({error}). Name a directory of "
+                    "this machine that you may write to."
                 ) from error
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -38,7 +38,7 @@ _CHECK_SECS: Final = 0.5
 _STOPPED_SECS: Final = 5.0
 """Between two polls passes less, unless this process was stopped, and could hear nobody."""
 
-_MOST_MEMBERS: Final = 10_000
+_MOST_MEMBERS: Final = 1000
 _MOST_ORDERS: Final = 10_000
 """While an agent has not carried out more, it is not told to forget what it should not have."""
 
@@ -79,20 +79,11 @@ class AgentLauncher(launcher.Launcher):
         if launch.node == node_lib.OWN:
             return self._local.start(launch)
         member = self._get_member(launch.node)
-        order = agent_protocol.NewLaunch(
-            trial_id=launch.trial_id,
-            experiment_id=launch.experiment_id,
-            slots=launch.slots,
-            environment=launch.environment,
-            model_dir=launch.model_dir,
-            rank=launch.rank,
-            size=launch.size,
-        )
-        remote = agent_state.RemoteLaunch(launch.launch_id, launch.trial_id, member, order)
+        remote = agent_state.RemoteLaunch(launch.launch_id, launch.trial_id, member, launch)
         with member.lock:
             self._launches[launch.launch_id] = member.launches[launch.launch_id] = remote
             if member.session:
-                member.order(agent_protocol.OrderKind.START, launch.launch_id, order)
+                member.order(agent_protocol.OrderKind.START, launch.launch_id, launch)
             else:
                 self._end(remote, f"Machine {member.name} is gone.")
         return None

@@ -26,6 +26,7 @@ import pydantic
 
 import quintain
 from quintain import errors
+from quintain.master.processes import launcher
 from quintain.records.rows import log, slot
 
 PROTOCOL: Final = 1
@@ -140,32 +141,6 @@ class OrderKind(enum.StrEnum):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class NewLaunch:
-    """A process to start; see `launcher.LaunchRequest`."""
-
-    trial_id: int
-    """The trial."""
-
-    experiment_id: int
-    """The experiment."""
-
-    slots: tuple[slot.Slot, ...]
-    """What the process may use."""
-
-    environment: Mapping[str, str] = dataclasses.field(repr=False)
-    """Variables of the process."""
-
-    model_dir: str = ""
-    """Directory with the user's code on the machine of the master."""
-
-    rank: int = 0
-    """Number of this process among those of the trial."""
-
-    size: int = 1
-    """Processes of the trial."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class Order:
     """One thing to do."""
 
@@ -178,8 +153,8 @@ class Order:
     launch_id: str
     """Name of the launch."""
 
-    launch: NewLaunch | None = None
-    """What to start."""
+    launch: launcher.LaunchRequest | None = None
+    """What to start; the agent sets the directory and the variables of its machine."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import functools
 import secrets
 import threading
 from collections.abc import Callable, Iterator
@@ -10,9 +9,8 @@ from typing import Final
 
 from quintain import errors
 from quintain.cluster.agents import agent_protocol
-from quintain.master.processes import usage_meter
+from quintain.master.processes import launcher, usage_meter
 from quintain.records.rows import node as node_lib
-from quintain.records.rows import slot
 
 _AGENTS_THAT_ASK: Final = 20
 """So many agents ask for orders in a second while there are none, as far as time allows."""
@@ -41,12 +39,6 @@ def find_paces(num_agents: int, timeout_secs: float) -> dict[str, float]:
     }
 
 
-@functools.lru_cache
-def _share(slots: tuple[slot.Slot, ...]) -> tuple[slot.Slot, ...]:
-    """Returns the slots of the first machine that had equal ones, as nearly all of a cluster do."""
-    return slots
-
-
 @dataclasses.dataclass(slots=True)
 class RemoteLaunch:
     """A launch on a machine of an agent."""
@@ -60,7 +52,7 @@ class RemoteLaunch:
     member: "Member"
     """The agent."""
 
-    order: agent_protocol.NewLaunch | None = None
+    order: launcher.LaunchRequest | None = None
     """How to start it; None once the agent has said that it did."""
 
     offset: int | None = None
@@ -91,13 +83,6 @@ class Member:
         kept: Number of the last report whose lines are stored.
     """
 
-    # Thousands of them are there: each takes less without a table of its own.
-    __slots__ = (
-        *("_last_order", "_orders", "_shown", "_wakers", "heard_secs", "hello", "kept"),
-        *("launches", "lock", "name", "own_drain", "reason", "received", "session", "state"),
-        "told_drain",
-    )
-
     def __init__(self, name: str, heard_secs: float) -> None:
         self.lock = threading.Lock()
         self.name = name
@@ -116,7 +101,7 @@ class Member:
 
     def begin(self, hello: agent_protocol.Hello, now_secs: float) -> None:
         """Begins a session of an agent that has called."""
-        self.hello = dataclasses.replace(hello, slots=_share(hello.slots))
+        self.hello = hello
         self.heard_secs = now_secs
         self.session = secrets.token_hex(8)
         self.kept = self.received = self._last_order = 0
@@ -184,8 +169,7 @@ class Member:
     def to_node(self) -> node_lib.Node | None:
         """Returns the machine, or None if it has not called yet. Takes the lock.
 
-        It is the same object as long as it is equal: whoever compares thousands need not look into
-        it.
+        It is the same object as long as it is equal, so that comparisons are quick.
         """
         with self.lock:
             if self.hello is None:
@@ -229,7 +213,7 @@ class Member:
         self,
         kind: agent_protocol.OrderKind,
         launch_id: str,
-        launch: agent_protocol.NewLaunch | None = None,
+        launch: launcher.LaunchRequest | None = None,
     ) -> None:
         """Adds an order, if there is a session; else the next one begins with it."""
         if self.session:

@@ -14,7 +14,6 @@ from typing import Final
 
 from quintain import errors
 from quintain.cluster.agents import agent_client, agent_directory, agent_launches, agent_protocol
-from quintain.master.processes import launcher as launcher_lib
 from quintain.master.processes import process_launcher, usage_meter
 from quintain.records import process_identity
 from quintain.records.rows import slot
@@ -309,18 +308,9 @@ class NodeAgent:
                 "QUINTAIN_SCRATCH": scratch_dir,
                 "QUINTAIN_NODE": self._settings.name,
             }
+            environment = {**new.environment, **own}
             self._held.start(
-                launcher_lib.LaunchRequest(
-                    launch_id=order.launch_id,
-                    trial_id=new.trial_id,
-                    experiment_id=new.experiment_id,
-                    slots=new.slots,
-                    environment={**new.environment, **own},
-                    scratch_dir=scratch_dir,
-                    model_dir=new.model_dir,
-                    rank=new.rank,
-                    size=new.size,
-                )
+                dataclasses.replace(new, environment=environment, scratch_dir=scratch_dir)
             )
             self._wake.set()
 

@@ -62,7 +62,8 @@ def _check_address(address: str) -> None:
         host = port = None
     if not host or not port:
         raise ConnectError(
-            f"ray_address: got {address!r}, expected auto, local, HOST:PORT or ray://HOST:PORT."
+            f"ray_address: {address!r} is no address. Give auto, local, HOST:PORT or "
+            "ray://HOST:PORT."
         )
     try:
         socket.create_connection((host, port), timeout=_ANSWER_SECS).close()

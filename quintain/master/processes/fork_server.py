@@ -12,10 +12,10 @@ Messages are lines of JSON over a socket:
 | from the launcher | answer |
 |---|---|
 | (nothing, at the start) | `{"importing": "MODULE"}` before each import, then |
-| | `{"fault": "", "module": "", "missing": []}` |
+| | `{"hazard": "", "module": "", "missing": []}` |
 | a `StartRequest` | a `ProcessIdentity` as a mapping, or `{"error": "..."}` |
 
-A fault says why forking is unsafe, and the module is the one to leave out to make it safe; it is
+A hazard says why forking is unsafe, and the module is the one to leave out to make it safe; it is
 also the one to leave out if the server ends, or says nothing for long, while it imports it. In
 place of a module, `MODULE:FUNCTION` calls a function.
 
@@ -71,9 +71,9 @@ def main() -> None:
     with socket.socket(fileno=arguments.control) as control, control.makefile("rw") as messages:
         with _quiet_environment():
             missing = _import_all(arguments.modules, threads, messages)
-        fault = find_fork_fault(threads)
-        module = threads.find_module() if fault else ""
-        _send(messages, {"fault": fault, "module": module, "missing": missing})
+        hazard = find_fork_hazard(threads)
+        module = threads.find_module() if hazard else ""
+        _send(messages, {"hazard": hazard, "module": module, "missing": missing})
         # Nobody waits for the supervisors; the kernel collects them.
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         supervisors = _Supervisors(control)
@@ -133,7 +133,7 @@ class NewThreads:
             self._origins.setdefault(thread, self._last_import)
 
 
-def find_fork_fault(threads: NewThreads) -> str:
+def find_fork_hazard(threads: NewThreads) -> str:
     """Returns why this process can't be forked safely, or an empty text."""
     with contextlib.suppress(OSError):
         if _find_others():

@@ -12,7 +12,7 @@ from quintain.records.rows import log, trial
 from quintain.records.rows import node as node_lib
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class LaunchRequest:
     """One start of a trial's process."""
 

@@ -229,9 +229,9 @@ class _Server:
                 ", ".join(greeting["missing"]),
                 self.read_stderr(),
             )
-        if greeting["fault"]:
+        if greeting["hazard"]:
             raise ForkUnsafeError(
-                f"Processes can't be forked: {greeting['fault']}.", greeting["module"]
+                f"Processes can't be forked: {greeting['hazard']}.", greeting["module"]
             )
 
     def _read(self) -> dict[str, Any]:

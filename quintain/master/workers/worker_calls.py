@@ -48,7 +48,7 @@ def _contained(call: Call[P, T]) -> Call[P, T]:
             raise  # answers to the process
         except Exception as error:  # noqa: BLE001 - the border between experiments
             doing = f"when trial {trial_id} asked the master"
-            self._shared.end_faulty(live.record.experiment_id, doing, error)
+            self._shared.end_failed(live.record.experiment_id, doing, error)
         # The trial saves itself; if that raises as well, it is not wanted any more.
         return contained(self, trial_id, *args, **kwargs)
 

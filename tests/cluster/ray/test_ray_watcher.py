@@ -214,8 +214,8 @@ def test_a_node_that_has_died_is_told_with_the_reason(ray):
 @pytest.mark.parametrize(
     ("address", "message"),
     [
-        ("here", "expected auto, local, HOST:PORT or ray://HOST:PORT"),
-        ("ray://:1", "expected auto, local, HOST:PORT or ray://HOST:PORT"),
+        ("here", "Give auto, local, HOST:PORT or ray://HOST:PORT"),
+        ("ray://:1", "Give auto, local, HOST:PORT or ray://HOST:PORT"),
         ("127.0.0.1:1", "nobody answers at '127.0.0.1:1'"),
     ],
 )
