@@ -67,15 +67,12 @@ def run_continuous_finetune(
         mode: `continuous_train_and_eval`.
         params: The experiment of one fine-tuning.
         model_dir: Directory of the fine-tuning.
-        run_post_eval: Whether to return the metrics of the last evaluation.
+        run_post_eval: Whether to return the metrics of the last evaluation, instead of nothing.
         pretrain_steps: Last step of the pretraining: the checkpoint with which this ends, and
             without which a time-out does not end it. None ends at the first time-out.
         reporter: Told what happens; writes to the log if None.
         interruption: Stops between two steps, with a checkpoint.
         enable_async_checkpointing: Whether checkpoints are written in the background.
-
-    Returns:
-        The metrics of the last evaluation, or an empty mapping.
 
     Raises:
         ConfigError: If the mode is another one, or `params` don't fit.

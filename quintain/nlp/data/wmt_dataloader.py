@@ -115,10 +115,8 @@ def get_shortest_length(params: WMTDataConfig) -> int:
 def read_pairs(params: WMTDataConfig) -> list[tuple[str, str]]:
     """Reads the whole corpus that a config names, whatever its format.
 
-    The `unique_id` of a pair in evaluation is its place in this list.
-
-    Args:
-        params: Where the data is. Training (`is_training`) leaves out pairs with an empty side.
+    The `unique_id` of a pair in evaluation is its place in this list. Training (`is_training`)
+    leaves out pairs with an empty side.
 
     Raises:
         ConfigError: If the config names no data, or does not say what it is.
@@ -200,9 +198,6 @@ class WMTDataLoader(data_loader.DataLoader):
         Training batches never end and are shuffled; evaluation gives every pair exactly once: in
         order, or by tokens with others of about its length. The position of an iterator can be
         saved in a checkpoint and restored exactly.
-
-        Args:
-            input_context: Which part of the data this worker reads, and for how many replicas.
 
         Returns:
             Dictionaries with `inputs` `[B, S]` and `targets` `[B, T]`, int32, padded with 0; in

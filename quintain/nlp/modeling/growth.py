@@ -100,7 +100,10 @@ class _Grower:
     generator: np.random.Generator
 
     def write_stack(
-        self, old: transformer_stacks._Stack, new: transformer_stacks._Stack, name: str
+        self,
+        old: transformer_stacks.TransformerStack,
+        new: transformer_stacks.TransformerStack,
+        name: str,
     ) -> None:
         """Writes an encoder or a decoder."""
         self._check_stack(old, new, name)

@@ -12,7 +12,7 @@ Shapes:
 
 import dataclasses
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -167,7 +167,7 @@ def build_evaluation_dataset(
     Returns:
         `inputs` `[B, S]` int32, `targets` `[B, T]` int32, and `unique_id` `[B]` int32 if asked for.
     """
-    gather = _Gather(packed, padded_length, has_unique_id=has_unique_id)
+    gather = _build_gather(packed, padded_length, has_unique_id=has_unique_id)
     dataset = tf.data.Dataset.range(len(packed.unique_ids)).batch(batch_size)
     return dataset.map(gather, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
 
@@ -194,7 +194,7 @@ def build_static_training_dataset(
         `inputs` and `targets`, both `[batch_size, padded_length]` int32.
     """
     dataset = _draw_rows(packed, seed).batch(batch_size, drop_remainder=True)
-    gather = _Gather(packed, padded_length, has_unique_id=False)
+    gather = _build_gather(packed, padded_length, has_unique_id=False)
     return dataset.map(gather, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
 
 
@@ -258,7 +258,7 @@ def build_dynamic_training_dataset(
         )
 
     dataset = tf.data.Dataset.counter().flat_map(draw_batches)
-    gather = _Gather(packed, padded_length=None, has_unique_id=False)
+    gather = _build_gather(packed, padded_length=None, has_unique_id=False)
     return dataset.map(gather, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
 
 
@@ -282,24 +282,22 @@ def _plan_batches(counts: np.ndarray, batch_sizes: Sequence[int]) -> np.ndarray:
     return np.array(sizes, np.int64)
 
 
-class _Gather:
-    """Maps the numbers of a batch's pairs to their padded tokens."""
+def _build_gather(
+    packed: PackedPairs, padded_length: int | None, *, has_unique_id: bool
+) -> Callable[[tf.Tensor], dict[str, tf.Tensor]]:
+    """Returns the function that maps the numbers `[B]` of a batch's pairs to padded tokens."""
+    shape = [None, padded_length]
+    with tf.device("CPU:0"):
+        unique_ids = tf.constant(packed.unique_ids, tf.int32)
 
-    def __init__(
-        self, packed: PackedPairs, padded_length: int | None, *, has_unique_id: bool
-    ) -> None:
-        self._packed = packed
-        self._shape = [None, padded_length]
-        self._has_unique_id = has_unique_id
-        with tf.device("CPU:0"):
-            self._unique_ids = tf.constant(packed.unique_ids, tf.int32)
-
-    def __call__(self, rows: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Returns the batch of pairs `rows`, `[B]` integer."""
+    @tf.autograph.experimental.do_not_convert
+    def gather(rows: tf.Tensor) -> dict[str, tf.Tensor]:
         batch = {}
-        for name, ids in (("inputs", self._packed.sources), ("targets", self._packed.targets)):
-            tokens = tf.gather(ids, rows).to_tensor(tokenizers.PAD_ID, shape=self._shape)
-            batch[name] = tf.ensure_shape(tokens, [rows.shape[0], self._shape[1]])
-        if self._has_unique_id:
-            batch["unique_id"] = tf.gather(self._unique_ids, rows)
+        for name, ids in (("inputs", packed.sources), ("targets", packed.targets)):
+            tokens = tf.gather(ids, rows).to_tensor(tokenizers.PAD_ID, shape=shape)
+            batch[name] = tf.ensure_shape(tokens, [rows.shape[0], padded_length])
+        if has_unique_id:
+            batch["unique_id"] = tf.gather(unique_ids, rows)
         return batch
+
+    return gather

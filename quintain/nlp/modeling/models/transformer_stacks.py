@@ -33,7 +33,7 @@ def attention_initializer(hidden_size: int) -> keras.initializers.Initializer:
     return keras.initializers.RandomUniform(-limit, limit)
 
 
-class _Stack(keras.layers.Layer):
+class TransformerStack(keras.layers.Layer):
     """Blocks on top of each other, and a normalisation at the end."""
 
     def __init__(self, given: dict[str, Any], **kwargs: Any) -> None:
@@ -91,7 +91,7 @@ class _Stack(keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable("Text")
-class TransformerEncoder(_Stack):
+class TransformerEncoder(TransformerStack):
     """Turns a source into a memory that the decoder attends to.
 
     Example:
@@ -148,7 +148,7 @@ class TransformerEncoder(_Stack):
 
 
 @keras.saving.register_keras_serializable("Text")
-class TransformerDecoder(_Stack):
+class TransformerDecoder(TransformerStack):
     """Predicts a target from its beginning and the encoder's memory."""
 
     def __init__(
