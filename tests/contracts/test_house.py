@@ -190,6 +190,17 @@ def test_names_of_files_are_unique_in_their_half():
     assert same == SAME_NAMES
 
 
+def test_a_module_that_runs_has_defined_everything_before():
+    early = [
+        module.path
+        for module in read_modules().values()
+        for statement in module.tree.body[:-1]
+        if isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test)
+    ]
+
+    assert not early, f"`if __name__ == '__main__'` is not the end of {early}"
+
+
 def test_private_classes_of_libraries_are_left_alone():
     own = find_own_attributes()
     found = {
