@@ -182,7 +182,9 @@ class BestCheckpointExporter:
         """
         step, value = int(global_step), find_metric(eval_logs, self._metric_name)
         is_chief = cluster.is_chief(tf.distribute.get_strategy())
-        with whole_files.alone(self._export_dir) if is_chief else contextlib.nullcontext():
+        with (
+            whole_files.directory_locked(self._export_dir) if is_chief else contextlib.nullcontext()
+        ):
             return self._export_if_best(checkpoint, eval_logs, step, value, write_logs=write_logs)
 
     def _export_if_best(
@@ -260,7 +262,7 @@ class BestCheckpointExporter:
         if not file_io.exists(path):
             return {}
         content: dict[str, Any] = whole_files.read_json(path)
-        with whole_files.understanding(path):
+        with whole_files.damage_explained(path):
             if name == INFO_FILE:
                 int(content[STEP_KEY])
             else:

@@ -17,10 +17,10 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.checkpoints import checkpoint_fit, checkpoints, run_lock, saved_graph
-from quintain.files import file_io, file_paths, literal_paths, whole_files
+from quintain.files import file_io, file_paths, whole_files
 
 DIRECTORY: Final = "averaged"
-"""Where averages of a run are kept, below its directory."""
+"""Directory of a run's averages, below its own."""
 
 _NUMBERED: Final = re.compile(r".*-(\d+)")
 _NOT_COPIED: Final = re.compile(
@@ -115,7 +115,7 @@ def average_checkpoints(
     ordered = _sort_by_step(paths)
     run_dir = model_dir or file_paths.dirname(ordered[-1]) or "."
     path = _choose_output(output, ordered, run_dir)
-    readers = [_open(source) for source in ordered]
+    readers = [saved_graph.open_reader(source) for source in ordered]
     _check_alike(ordered, readers)
     values, num_averaged = _average_values(ordered, readers)
     directory = file_paths.dirname(path) or "."
@@ -156,15 +156,6 @@ def _choose_output(output: str | None, sources: Sequence[str], run_dir: str) -> 
             f"{file_paths.join(run_dir, DIRECTORY, name)!r}."
         )
     return path
-
-
-def _open(path: str) -> Any:
-    try:
-        return literal_paths.read(path)
-    except (tf.errors.OpError, ValueError, RuntimeError) as error:
-        raise errors.CheckpointError(
-            f"the checkpoint {path!r} cannot be read: {saved_graph.describe_error(error)}"
-        ) from error
 
 
 def _check_alike(paths: Sequence[str], readers: Sequence[Any]) -> None:
@@ -267,17 +258,11 @@ def _copy_run_files(run_dir: str, directory: str, *, is_own: bool) -> None:
         path, target = file_paths.join(run_dir, name), file_paths.join(directory, name)
         if file_io.isdir(path) or _NOT_COPIED.fullmatch(name):
             continue
-        copies[target] = _read_bytes(path)
-        if not is_own and file_io.exists(target) and _read_bytes(target) != copies[target]:
+        copies[target] = file_io.read_bytes(path)
+        if not is_own and file_io.exists(target) and file_io.read_bytes(target) != copies[target]:
             raise errors.CheckpointError(
                 f"output: {target!r} is another file than {path!r} of the run, and would be "
                 "overwritten. Give a directory of its own."
             )
     for target, content in copies.items():
         whole_files.write(target, content)
-
-
-def _read_bytes(path: str) -> bytes:
-    with file_io.open(path, "rb") as file:
-        data: bytes = file.read()
-    return data

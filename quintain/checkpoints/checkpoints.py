@@ -22,6 +22,7 @@ from quintain.files import disk_errors, file_io, file_paths, literal_paths, whol
 from quintain.orbit import checkpoint_watch
 
 _STATE_FILE: Final = "checkpoint"
+_OWN_FILE: Final = re.compile(rf"ckpt-\d+\.(index|data-\d{{5}}-of-\d{{5}})|{_STATE_FILE}")
 _WRITE_ERRORS: Final = (*whole_files.ERRORS, errors.OutputError)
 
 logger = logging.getLogger(__name__)
@@ -342,6 +343,51 @@ def delete_checkpoint(path: str) -> None:
             file_io.remove(file)
 
 
+class MissingStepError(errors.CheckpointError, ValueError):
+    """A checkpoint does not exist, or holds no `global_step`."""
+
+
+def read_global_step_from_checkpoint(ckpt_file_path: str) -> int:
+    """Returns the training step of a checkpoint.
+
+    Raises:
+        MissingStepError: If it does not exist, or does not tell.
+    """
+    try:
+        return checkpoint_fit.read_step(ckpt_file_path)
+    except errors.CheckpointError as error:
+        raise MissingStepError(f"global_step not found. {error}") from error
+
+
+def remove_ckpts(model_dir: str) -> None:
+    """Removes the checkpoints of a directory (`ckpt-STEP`) and the file that lists them.
+
+    Args:
+        model_dir: The directory. Everything else in it stays, whatever it is called.
+    """
+    for name in filter(_OWN_FILE.fullmatch, file_io.listdir(model_dir)):
+        file_io.remove(file_paths.join(model_dir, name))
+
+
+def remove_incomplete(directory: str, files: Sequence[str] = ()) -> None:
+    """Removes what a killed process left of unfinished checkpoints and files of a run.
+
+    Args:
+        directory: The run's directory.
+        files: Names of the files that the run writes besides its checkpoints.
+    """
+    if not file_io.isdir(directory):
+        return
+    scratches = {f"{name}{whole_files.SCRATCH_SUFFIX}" for name in (_STATE_FILE, *files)}
+    unfinished = re.compile(r"ckpt-\d+" + re.escape(whole_files.SCRATCH_SUFFIX))
+    for name in file_io.listdir(directory):
+        path = file_paths.join(directory, name.rstrip("/"))
+        if name in scratches:
+            file_io.remove(path)
+        elif unfinished.fullmatch(name.rstrip("/")) and file_io.isdir(path):
+            file_io.rmtree(path)
+
+
 def find_damage(path: str) -> str | None:
     """Reads a whole checkpoint and returns what is wrong with it, or None.
 
@@ -355,7 +401,7 @@ def find_damage(path: str) -> str | None:
         for name in reader.get_variable_to_shape_map():
             reader.get_tensor(name)
     except (tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:
-        if disk_errors.says_nothing(error):
+        if disk_errors.is_transient(error):
             raise errors.CheckpointError(
                 f"The checkpoint {path!r} can't be read, though it may be whole: "
                 f"{disk_errors.explain(error)} If that can't be mended, move its files away; the "

@@ -63,7 +63,7 @@ class EvaluationLog:
         if self._path is None:
             self._memory = self._add(step, metrics, drop_later)
             return
-        with whole_files.alone(file_paths.dirname(self._path)):
+        with whole_files.directory_locked(file_paths.dirname(self._path)):
             kept = self._add(step, metrics, drop_later)
             json_lines.write(
                 self._path,

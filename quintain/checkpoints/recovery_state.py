@@ -24,7 +24,7 @@ class Attempt:
     """Step at which that loop began."""
 
     cause: str
-    """What was wrong, for people."""
+    """Cause of the blow-up, for people."""
 
     restored_step: int
     """Step of the checkpoint that the run went back to."""
@@ -127,7 +127,7 @@ def load(model_dir: str) -> RecoveryState:
     state = RecoveryState()
     path = file_paths.join(model_dir, FILE_NAME)
     if file_io.exists(path):
-        with whole_files.understanding(path), file_io.open(path, "rb") as file:
+        with whole_files.damage_explained(path), file_io.open(path, "rb") as file:
             state.deserialize(file.read())
     return state
 

@@ -54,7 +54,7 @@ def hold(model_dir: str | None, *, is_needed: bool = True) -> Iterator[None]:
         return
     is_new = not os.path.isdir(model_dir)
     path = os.path.join(model_dir, FILE_NAME)
-    with whole_files.explained(path):
+    with whole_files.write_errors_explained(path):
         os.makedirs(model_dir, exist_ok=True)
         descriptor = _acquire(path, model_dir)
     _held.add(descriptor)

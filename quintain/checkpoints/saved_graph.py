@@ -64,12 +64,10 @@ class SavedGraph:
         found: dict[str, str] = {}
         for value in self._nodes[node].attributes:
             start = value.checkpoint_key
-            keys = [start] if start in self._shapes else self._list_keys(f"{start}-")
+            parts = [key for key in self._shapes if key.startswith(f"{start}-")]
+            keys = [start] if start in self._shapes else parts
             found |= {key.rpartition("/.ATTRIBUTES/")[2]: key for key in keys}
         return found
-
-    def _list_keys(self, start: str) -> list[str]:
-        return [key for key in self._shapes if key.startswith(start)]
 
     def get_name(self, node: int) -> str:
         """Returns the name that a variable had; empty for other objects."""

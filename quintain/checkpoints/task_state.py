@@ -31,27 +31,29 @@ ListKnown = Callable[[], Iterable[Any]]
 
 
 class TaskVariables(tf.__internal__.tracking.Trackable):
-    """The variables that a task holds, random states excepted, by their place in it."""
+    """The variables that tasks hold, random states excepted, looked up at each save and restore.
+
+    Args:
+        tasks: The tasks by their names.
+        list_known: Returns variables to leave out, because they are saved already.
+    """
 
     def __init__(self, tasks: Mapping[str, Any], list_known: ListKnown) -> None:
-        """Stores where to look; it is looked up at each save and restore.
-
-        Args:
-            tasks: The tasks by their names.
-            list_known: Returns variables to leave out, because they are saved already.
-        """
         self._tasks = tasks
         self._list_known = list_known
 
+    def find(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Returns the variables, and the random states, by their places."""
+        return find(self._tasks, self._list_known())
+
     def list_held(self) -> list[Any]:
         """Returns the variables, and those of random states as well."""
-        variables, states = find(self._tasks, self._list_known())
+        variables, states = self.find()
         return [*variables.values(), *states.values()]
 
     def _trackable_children(self, save_type: str = "checkpoint", **kwargs: Any) -> dict[str, Any]:
         del save_type, kwargs
-        variables, _ = find(self._tasks, self._list_known())
-        return variables
+        return self.find()[0]
 
     def list_variables(self) -> list[Any]:
         """Returns the variables."""
@@ -62,28 +64,20 @@ class TaskVariables(tf.__internal__.tracking.Trackable):
 
 
 class TaskRandomState(checkpoint_state.ArrayState):
-    """The random states that a task holds, by their place in it."""
+    """The random states among what tasks hold, by their places."""
 
-    def __init__(self, tasks: Mapping[str, Any], list_known: ListKnown) -> None:
-        """Stores where to look; it is looked up at each save and restore.
-
-        Args:
-            tasks: The tasks by their names.
-            list_known: Returns variables to leave out, because they are saved already.
-        """
-        self._tasks = tasks
-        self._list_known = list_known
+    def __init__(self, held: TaskVariables) -> None:
+        self._held = held
         super().__init__(self._read_states, self._write_states)
 
     @override
     def list_names(self) -> list[str]:
-        return list(find(self._tasks, self._list_known())[1])
+        return list(self._held.find()[1])
 
     def _parts(self) -> dict[str, Any]:
-        _, states = find(self._tasks, self._list_known())
         return {
             f"{name} {index}": part
-            for name, state in states.items()
+            for name, state in self._held.find()[1].items()
             for index, part in enumerate(checkpoint_state.local_parts([state]))
         }
 
@@ -114,9 +108,10 @@ def checkpoint_items(
         list_known: Returns variables to leave out, because they are saved already.
         wrap: Makes a state of each worker's own a part of the checkpoint.
     """
+    held = TaskVariables(tasks, list_known)
     return {
-        checkpoint_state.TASK_VARIABLES: TaskVariables(tasks, list_known),
-        checkpoint_state.TASK_RANDOM_STATE: wrap(TaskRandomState(tasks, list_known)),
+        checkpoint_state.TASK_VARIABLES: held,
+        checkpoint_state.TASK_RANDOM_STATE: wrap(TaskRandomState(held)),
     }
 
 

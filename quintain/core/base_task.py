@@ -215,14 +215,7 @@ class Task(task_serving.ServingTask, metaclass=abc.ABCMeta):
         return {"examples": tf.shape(leaves[0])[0]} if leaves else {}
 
     def process_metrics(self, metrics: Any, labels: Any, model_outputs: Any, **kwargs: Any) -> None:
-        """Updates the metrics from one batch. The default calls `update_state(labels, outputs)`.
-
-        Args:
-            metrics: What `build_metrics` returned.
-            labels: Labels.
-            model_outputs: What the model returned.
-            **kwargs: For overriding methods.
-        """
+        """Updates the metrics from one batch. The default calls `update_state(labels, outputs)`."""
         del kwargs
         for metric in tf.nest.flatten(metrics):
             metric.update_state(labels, model_outputs)

@@ -303,7 +303,7 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
             task_train_step = replica_steps.compile_train_step(task_train_step, runtime)
 
         def step_fn(replica_inputs: Any) -> None:
-            with contextlib.nullcontext() if privacy is None else privacy.watching():
+            with contextlib.nullcontext() if privacy is None else privacy.private_sum_required():
                 logs = task_train_step(
                     replica_inputs,
                     model=self._model,

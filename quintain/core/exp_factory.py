@@ -72,9 +72,6 @@ def get_exp_config(exp_name: str, *, advice: str = _ADVICE) -> cfg.ExperimentCon
 def find_name(params: cfg.ExperimentConfig) -> tuple[str, str] | None:
     """Returns a name from which a config like this can be built, and the module that it needs.
 
-    Args:
-        params: A config, maybe with values that were changed since it was built.
-
     Returns:
         The name of the registered experiment that it came from, or else one made of its classes.
         None if neither gives a config with the same fields.

@@ -33,7 +33,7 @@ from quintain.checkpoints import checkpoint_fit, saved_graph
 from quintain.files import file_io, file_paths, literal_paths
 
 MAX_DIRECTORY_CREATION_ATTEMPTS: Final = 10
-"""How often `get_timestamped_export_dir` looks for a name that is free."""
+"""Attempts of `get_timestamped_export_dir` to find a free name."""
 
 _SECS_BETWEEN_ATTEMPTS: Final = 1.0
 

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 import keras
 import tensorflow as tf
 
-from quintain.core import user_modules
+from quintain.core.steps import keras2_code
 from quintain.settings import config_definitions as cfg
 
 if TYPE_CHECKING:
     from quintain.core import export_base
 
-user_modules.complete_tf_keras()  # Tasks of users name the losses of `tf.keras`.
+keras2_code.complete_tf_keras()  # Tasks of users name the losses of `tf.keras`.
 
 
 class ServingTask(tf.Module):
@@ -47,7 +47,7 @@ class ServingTask(tf.Module):
         return params
 
     def build_export_module(self, model: keras.Model) -> "export_base.ExportModule":
-        """Says how a trained model serves: the functions whose signatures an export has.
+        """Builds the functions that serve a trained model, whose signatures an export has.
 
         `quintain export`, `predict` and `serve-model` ask for it. The default serves a model that
         takes what the task's inputs give: the signature is that of the evaluation data, without the

@@ -1,4 +1,4 @@
-"""Modules of the user's own: their import, their places, and names of `tf.keras` they use."""
+"""Modules of the user's own: their import and their places."""
 
 import contextlib
 import importlib
@@ -14,15 +14,6 @@ from typing import Final
 from quintain import errors
 
 MAIN: Final = "__main__"
-
-_LOSSES: Final = (
-    "kl_divergence",
-    "log_cosh",
-    "mean_absolute_error",
-    "mean_absolute_percentage_error",
-    "mean_squared_error",
-    "mean_squared_logarithmic_error",
-)
 
 _EMPTY: Final[Mapping[str, str]] = {}
 _importing: list[str] = []
@@ -92,7 +83,7 @@ def _import(name: str, directory: str | None) -> None:
     else:
         _search_first(os.getcwd())
     try:
-        with _noting(name):
+        with _import_noted(name):
             importlib.import_module(name)
     except ImportError as error:
         from quintain.process import user_errors  # noqa: PLC0415 - only errors do
@@ -105,7 +96,7 @@ def _import(name: str, directory: str | None) -> None:
 
 
 @contextlib.contextmanager
-def _noting(name: str) -> Iterator[None]:
+def _import_noted(name: str) -> Iterator[None]:
     _importing.append(name)
     try:
         yield
@@ -153,25 +144,3 @@ def _installed() -> set[str]:
     """Returns the directories whose modules are found wherever a command is started."""
     own = pathlib.Path(__file__).parents[2]
     return {*sysconfig.get_paths().values(), *site.getsitepackages(), str(own)}
-
-
-def complete_tf_keras() -> None:
-    """Adds functions of losses to `tf.keras.losses` and `tf.keras.metrics`, if they are not there.
-
-    Example:
-        >>> import keras, tensorflow as tf
-        >>> complete_tf_keras()
-        >>> tf.keras.losses.mean_squared_error is keras.losses.mean_squared_error
-        True
-    """
-    import keras  # noqa: PLC0415 - commands import modules without TensorFlow
-    import tensorflow as tf  # noqa: PLC0415
-
-    for part in ("losses", "metrics"):
-        source = getattr(keras, part)
-        # Two modules: that of the attribute, and that of `import tensorflow.keras.losses`.
-        imported = importlib.import_module(f"tensorflow.keras.{part}")
-        for target in (getattr(tf.keras, part), imported):  # noqa: TID251 - what users write
-            for name in _LOSSES:
-                if not hasattr(target, name):
-                    setattr(target, name, getattr(source, name))

@@ -40,12 +40,7 @@ class AsyncTraining:
     def __init__(
         self, strategy: tf.distribute.ParameterServerStrategy, global_step: tf.Variable
     ) -> None:
-        """Connects to the cluster; to be called in the scope of the strategy.
-
-        Args:
-            strategy: The strategy.
-            global_step: Scalar int64: steps done, on a parameter server.
-        """
+        """Connects to the cluster; to be called in the scope of the strategy."""
         self.coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
         self._strategy = strategy
         self._global_step = global_step

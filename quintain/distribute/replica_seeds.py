@@ -22,10 +22,6 @@ def make_distinct(model: keras.Model, strategy: tf.distribute.Strategy) -> None:
 
     The number of draws so far is left as it is, and so is the first replica, so that a single
     replica trains as it does without a strategy.
-
-    Args:
-        model: The model, before a checkpoint is restored.
-        strategy: Strategy in whose scope it was built.
     """
     if strategy.num_replicas_in_sync == 1:
         return

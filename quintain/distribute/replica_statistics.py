@@ -28,13 +28,6 @@ class ReplicaStatistics:
         model: keras.Model,
         average: ema.ExponentialMovingAverage | None,
     ) -> None:
-        """Stores what to look at.
-
-        Args:
-            strategy: The strategy. With one replica there is nothing to do.
-            model: The model. Variables that are trained are the same on all replicas already.
-            average: The moving average of the weights, if there is one.
-        """
         self._strategy = strategy
         self._model = model
         self._average = average

@@ -22,11 +22,11 @@ def is_gone(error: BaseException) -> bool:
 
 
 @contextlib.contextmanager
-def leaving_out() -> Iterator[None]:
+def missing_files_skipped() -> Iterator[None]:
     """Goes on behind the block if a file in it is gone.
 
     Example:
-        >>> with leaving_out():
+        >>> with missing_files_skipped():
         ...     os.stat("/there/is/none")
     """
     try:
@@ -38,14 +38,14 @@ def leaving_out() -> Iterator[None]:
 
 def find(path: pathlib.Path) -> os.stat_result | None:
     """Returns what the system knows of a file, which links lead to, or None if it is gone."""
-    with leaving_out():
+    with missing_files_skipped():
         return path.stat()
     return None
 
 
 def list_directory(directory: pathlib.Path) -> list[pathlib.Path]:
     """Returns what is in a directory, sorted; nothing if it is gone."""
-    with leaving_out():
+    with missing_files_skipped():
         return sorted(directory.iterdir())
     return []
 
@@ -102,7 +102,7 @@ def remove(path: pathlib.Path) -> None:
     Raises:
         OSError: If it can't be deleted.
     """
-    with leaving_out():
+    with missing_files_skipped():
         if not stat.S_ISDIR(path.lstat().st_mode):
             path.unlink()
             return

@@ -32,7 +32,7 @@ _NO_ROOM_BYTES: Final = 1 << 20
 _PROBE_BYTES: Final = 1 << 16
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _LOST: Final = frozenset({errno.EIO, errno.EROFS, errno.ESTALE, errno.ENODEV, errno.ENXIO})
-_SAYS_NOTHING: Final = _LOST | {
+_TRANSIENT: Final = _LOST | {
     errno.EACCES,
     errno.EPERM,
     errno.EMFILE,
@@ -74,13 +74,13 @@ def is_mendable(error: BaseException) -> bool:
     return found is not None and found[-1] in _ADVICE
 
 
-def says_nothing(error: BaseException) -> bool:
+def is_transient(error: BaseException) -> bool:
     """True if a file can't be read or looked at now, which says nothing about what is in it.
 
     It is neither missing nor damaged: it is another user's, say, or its disk is away.
     """
     found = _find_refusal(error)
-    return found is not None and found[-1] in _SAYS_NOTHING
+    return found is not None and found[-1] in _TRANSIENT
 
 
 def _find_refusal(error: BaseException) -> tuple[str, str, int] | None:

@@ -36,7 +36,7 @@ def open(path: file_paths.Path, mode: str = "r") -> Any:
     """
     text = os.fspath(path)
     binary = mode.replace("t", "").replace("b", "") + "b"
-    with file_systems.translated(text):
+    with file_systems.os_errors_raised(text):
         file = file_systems.find(text).open(text, binary)
     return file if "b" in mode else io.TextIOWrapper(file, encoding="utf-8", newline="\n")
 
@@ -54,13 +54,13 @@ def read_text(path: file_paths.Path) -> str:
 
 def exists(path: file_paths.Path) -> bool:
     """True if there is a file or a directory."""
-    with file_systems.translated(text := os.fspath(path)):
+    with file_systems.os_errors_raised(text := os.fspath(path)):
         return file_systems.find(text).exists(text)
 
 
 def isdir(path: file_paths.Path) -> bool:
     """True if there is a directory."""
-    with file_systems.translated(text := os.fspath(path)):
+    with file_systems.os_errors_raised(text := os.fspath(path)):
         return file_systems.find(text).isdir(text)
 
 
@@ -73,7 +73,7 @@ def isfile(path: file_paths.Path) -> bool:
 
 def size(path: file_paths.Path) -> int:
     """Returns the bytes of a file."""
-    with file_systems.translated(text := os.fspath(path)):
+    with file_systems.os_errors_raised(text := os.fspath(path)):
         return file_systems.find(text).size(text)
 
 
@@ -85,7 +85,7 @@ def total_size(path: file_paths.Path) -> int:
 
 def listdir(path: file_paths.Path) -> list[str]:
     """Returns the names in a directory, without their order; empty is the working directory."""
-    with file_systems.translated(text := os.fspath(path)):
+    with file_systems.os_errors_raised(text := os.fspath(path)):
         return [
             name
             for one in file_systems.find(text).listdir(text)
@@ -95,25 +95,25 @@ def listdir(path: file_paths.Path) -> list[str]:
 
 def glob(pattern: str) -> list[str]:
     """Returns the files that match a pattern, sorted."""
-    with file_systems.translated(pattern):
+    with file_systems.os_errors_raised(pattern):
         return sorted(map(file_systems.plain, file_systems.find(pattern).glob(pattern)))
 
 
 def makedirs(path: file_paths.Path) -> None:
     """Makes a directory and those above it, where they are missing."""
-    with file_systems.translated(text := os.fspath(path)):
+    with file_systems.os_errors_raised(text := os.fspath(path)):
         file_systems.find(text).makedirs(text)
 
 
 def remove(path: file_paths.Path) -> None:
     """Removes a file."""
-    with file_systems.translated(text := os.fspath(path)):
+    with file_systems.os_errors_raised(text := os.fspath(path)):
         file_systems.find(text).remove(text)
 
 
 def rmtree(path: file_paths.Path) -> None:
     """Removes a directory and all in it."""
-    with file_systems.translated(text := os.fspath(path)):
+    with file_systems.os_errors_raised(text := os.fspath(path)):
         file_systems.find(text).rmtree(text)
 
 
@@ -122,7 +122,7 @@ def rename(source: file_paths.Path, target: file_paths.Path) -> None:
 
     Object stores such as `gs://` can't: there it is a copy, which appears whole, and a removal.
     """
-    with file_systems.translated(text := os.fspath(source)):
+    with file_systems.os_errors_raised(text := os.fspath(source)):
         file_systems.find(text).rename(text, os.fspath(target))
 
 
@@ -174,5 +174,5 @@ def fetch(path: file_paths.Path) -> str:
         return text
     from quintain.files import fetched_files  # noqa: PLC0415 - most files are in reach
 
-    with file_systems.translated(text):
+    with file_systems.os_errors_raised(text):
         return fetched_files.copy(file_systems.find_fsspec(text), text)

@@ -1,7 +1,7 @@
 """The kinds of file systems: the operating system's, TensorFlow's, and those of fsspec.
 
 Each does the same few things; `file_io` chooses one by the path. All raise `OSError` inside of
-`translated`.
+`os_errors_raised`.
 """
 
 import abc
@@ -109,7 +109,7 @@ class _Local(FileSystem):
         except ValueError:  # No file has such a name.
             return None
         except OSError as error:
-            if disk_errors.says_nothing(error):
+            if disk_errors.is_transient(error):
                 raise
             return None
 
@@ -270,7 +270,7 @@ class _RawFile(io.RawIOBase):
         self._file = file
         self._path = path
         self._mode = mode
-        with translated(path):
+        with os_errors_raised(path):
             # An empty file appears too; one that is missing is found now.
             _ = file.size() if mode == "rb" else file.write(b"")
 
@@ -288,34 +288,34 @@ class _RawFile(io.RawIOBase):
 
     @override
     def readinto(self, buffer: Any) -> int:
-        with translated(self._path):
+        with os_errors_raised(self._path):
             data = self._file.read(len(buffer))
         buffer[: len(data)] = data
         return len(data)
 
     @override
     def write(self, data: Any) -> int:
-        with translated(self._path):
+        with os_errors_raised(self._path):
             self._file.write(bytes(data))
         return len(data)
 
     @override
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         start = {io.SEEK_SET: 0, io.SEEK_CUR: self.tell(), io.SEEK_END: self._file.size()}[whence]
-        with translated(self._path):
+        with os_errors_raised(self._path):
             self._file.seek(start + offset)
         return start + offset
 
     @override
     def tell(self) -> int:
-        with translated(self._path):
+        with os_errors_raised(self._path):
             return int(self._file.tell())
 
     @override
     def close(self) -> None:
         if not self.closed:
             super().close()
-            with translated(self._path):
+            with os_errors_raised(self._path):
                 self._file.close()
 
 
@@ -337,7 +337,7 @@ def is_known_to_tensorflow(path: file_paths.Path) -> bool:
 
 
 @contextlib.contextmanager
-def translated(path: str) -> Iterator[None]:
+def os_errors_raised(path: str) -> Iterator[None]:
     """Raises what a file system says inside as an `OSError` that names the path."""
     try:
         yield

@@ -16,14 +16,14 @@ from quintain import errors
 from quintain.files import atomic_write, disk_errors, file_io, file_paths
 
 ERRORS: Final = (tf.errors.OpError, OSError)
-"""What reading and writing may raise."""
+"""Errors of reading and writing."""
 
 SCRATCH_SUFFIX: Final = atomic_write.SCRATCH_SUFFIX
 
 _OPERATION: Final = re.compile(r"^\{\{.*?\}\} | \[Op:.*")
 
 NO_LOCKS: Final = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EBADF)
-"""What a file system says that has no locks."""
+"""Errors of file systems without locks."""
 
 _created: contextvars.ContextVar[list[str] | None] = contextvars.ContextVar("created", default=None)
 
@@ -47,7 +47,7 @@ def write(path: str | os.PathLike[str], content: str | bytes, *, has_rivals: boo
         ({'step': 3}, ['state.json'])
     """
     path = os.fspath(path)
-    with explained(path):
+    with write_errors_explained(path):
         if directory := file_paths.dirname(path):
             _note(directory)
             file_io.makedirs(directory)
@@ -61,7 +61,7 @@ def append(path: str, line: str) -> None:
     Raises:
         OutputError: If it can't be written.
     """
-    with explained(path):
+    with write_errors_explained(path):
         _note(path)
         with file_io.open(path, "a") as file:
             file.write(f"{line}\n")
@@ -79,12 +79,12 @@ def read_json(path: str) -> Any:
     Raises:
         DamagedFileError: If it is empty, cut, or no JSON; the message names it.
     """
-    with understanding(path):
+    with damage_explained(path):
         return json.loads(file_io.read_bytes(path))
 
 
 @contextlib.contextmanager
-def understanding(path: str) -> Iterator[None]:
+def damage_explained(path: str) -> Iterator[None]:
     """Turns what making sense of a file raises inside into an error that names the file.
 
     Raises:
@@ -107,7 +107,7 @@ def damaged(path: str, reason: str) -> errors.DamagedFileError:
 
 
 @contextlib.contextmanager
-def explained(path: str) -> Iterator[None]:
+def write_errors_explained(path: str) -> Iterator[None]:
     """Turns the errors of writing inside into one that names the file and says what to do.
 
     Raises:
@@ -142,7 +142,7 @@ def advise(error: Exception, path: str = "") -> str:
 
 
 @contextlib.contextmanager
-def recording() -> Iterator[list[str]]:
+def new_paths_recorded() -> Iterator[list[str]]:
     """Yields a list that gets the path of every file and directory newly made here inside."""
     created: list[str] = []
     token = _created.set(created)
@@ -159,7 +159,7 @@ def _note(path: str) -> None:
 
 
 @contextlib.contextmanager
-def alone(directory: str) -> Iterator[None]:
+def directory_locked(directory: str) -> Iterator[None]:
     """Lets one process at a time read and rewrite files of a directory, for a moment.
 
     A training and an evaluation may record into the same files. Where the file system offers no
@@ -168,7 +168,7 @@ def alone(directory: str) -> Iterator[None]:
     Raises:
         OutputError: If it can't be made.
     """
-    with explained(directory):
+    with write_errors_explained(directory):
         file_io.makedirs(directory or os.curdir)
     if not file_paths.is_local(directory):
         yield

@@ -9,7 +9,7 @@ import tensorflow as tf
 from quintain import errors
 
 PossibleDatasetType = type[tf.data.Dataset] | Callable[[tf.Tensor], Any]
-"""What an `InputReader` takes to read a file."""
+"""A reader of one file, as an `InputReader` takes it."""
 
 _READERS: Final[dict[str, Callable[..., tf.data.Dataset]]] = {
     "tfrecord": tf.data.TFRecordDataset,

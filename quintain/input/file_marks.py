@@ -21,7 +21,7 @@ _known: dict[str, str] = {}
 
 
 @contextlib.contextmanager
-def watching(*, is_training: bool) -> Iterator[None]:
+def files_noted(*, is_training: bool) -> Iterator[None]:
     """Keeps the files in mind that are found meanwhile, if they are training data."""
     _watches.append(is_training)
     try:

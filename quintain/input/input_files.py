@@ -139,7 +139,7 @@ class FileCount:
     """Records that can be read: those before the first damaged one."""
 
     fault: str | None
-    """What is wrong with the next one; None if the file is whole."""
+    """Damage of the next one; None if the file is whole."""
 
 
 def count_records(path: str) -> FileCount:

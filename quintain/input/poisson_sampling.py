@@ -30,7 +30,7 @@ class PoissonBatch(NamedTuple):
     """A batch padded to a fixed size, of which only some rows are drawn examples."""
 
     inputs: Any
-    """What a batch without padding would be; first dimension B of every tensor."""
+    """The batch as without padding; first dimension B of every tensor."""
 
     is_real: tf.Tensor
     """`[B]` bool: whether the row is a drawn example, and not padding."""

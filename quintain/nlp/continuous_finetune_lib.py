@@ -306,7 +306,7 @@ def _read_state(model_dir: str) -> dict[str, Any]:
     if not file_io.exists(path):
         return {"done": []}
     state: dict[str, Any] = whole_files.read_json(path)
-    with whole_files.understanding(path):
+    with whole_files.damage_explained(path):
         {int(step) for step in [*state["done"], state.get("step", 0)]}
     return state
 

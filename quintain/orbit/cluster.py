@@ -27,7 +27,7 @@ LOST_WORKER_ERRORS: Final = (
     tf.errors.InternalError,
     tf.errors.DeadlineExceededError,  # Its machine does not answer any more.
 )
-"""What TensorFlow raises when another worker of the cluster is gone."""
+"""Errors of TensorFlow when another worker of the cluster is gone."""
 
 
 def reach_directly() -> None:

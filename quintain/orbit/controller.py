@@ -38,19 +38,7 @@ class Controller:
 
     A run that is killed and started again does what one does that never stopped: evaluations are
     at multiples of their interval, checkpoint intervals count from the restored checkpoint, and a
-    loop that was cut short is finished first.
-
-    Attributes:
-        trainer: Runs train steps, or None.
-        evaluator: Runs evaluations, or None.
-        strategy: Distribution strategy.
-        global_step: `[]` integer variable that `trainer` advances.
-        checkpoint_manager: Where checkpoints are, or None.
-        train_actions: Called with the output of every train loop.
-        eval_actions: Called with the output of every evaluation.
-        summary_interval: Steps between summaries from inside of a train step, or None.
-        summary_manager: Where outputs of train loops go (with a trainer).
-        eval_summary_manager: Where outputs of evaluations go (with an evaluator).
+    loop that was cut short is finished first. Attributes have the names of the arguments.
     """
 
     def __init__(
@@ -254,7 +242,8 @@ class Controller:
                     continue  # an action went back to an earlier step; train on from there
                 is_ended = step >= train_steps or not has_more_data
                 self._save_before_evaluation(is_ended)
-                if step > start_step or (output is None and not self._was_evaluated(step)):
+                was_evaluated = self._evaluated is not None and self._evaluated(step)
+                if step > start_step or (output is None and not was_evaluated):
                     output = self.evaluate(eval_steps)
                     is_ended = is_ended or self._is_stopped_early()
             self._maybe_save_checkpoint(check_interval=False)
@@ -476,9 +465,6 @@ class Controller:
         if reason is not None:
             self._reporter.on_message(reason)
         return reason is not None
-
-    def _was_evaluated(self, step: int) -> bool:
-        return self._evaluated is not None and self._evaluated(step)
 
     def _save_before_evaluation(self, is_last: bool) -> None:
         has_interval = self._checkpoints is not None and self._checkpoints.has_interval

@@ -23,7 +23,7 @@ NO_DATA: Final = (
     "no filter drops everything; with `drop_remainder=True` a batch needs `global_batch_size` "
     "examples."
 )
-"""What a training says that finds no data."""
+"""Message of a training that finds no data."""
 
 
 class PreloadedIterator:
@@ -142,10 +142,6 @@ def next_of_any_worker(iterator: Any, spec: Any) -> Any:
 
     A worker that is out of data before the others gets an element without examples, so that all
     workers do the same number of steps.
-
-    Args:
-        iterator: An iterator of any strategy.
-        spec: The `element_spec` of its dataset.
 
     Raises:
         StopIteration: If all workers are out of data.

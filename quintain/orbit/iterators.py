@@ -44,11 +44,8 @@ def create(dataset: Any) -> Any:
 
 def create_numpy(dataset: tf.data.Dataset) -> Iterator[Any]:
     """Returns what `dataset.as_numpy_iterator()` does for tensors; it may be dropped as well."""
-    return map(functools.partial(tf.nest.map_structure, _to_numpy), create(dataset))
-
-
-def _to_numpy(tensor: tf.Tensor) -> Any:
-    return tensor.numpy()
+    to_numpy = functools.partial(tf.nest.map_structure, lambda tensor: tensor.numpy())
+    return map(to_numpy, create(dataset))
 
 
 @functools.cache

@@ -165,7 +165,7 @@ def find_damage(directory: pathlib.Path, sizes: Mapping[str, int]) -> str | None
         try:
             manifest = read(directory)
         except errors.CheckpointError as error:
-            if error.__cause__ is not None and disk_errors.says_nothing(error.__cause__):
+            if error.__cause__ is not None and disk_errors.is_transient(error.__cause__):
                 raise error.__cause__ from None
             return f"{FILE_NAME} can't be read"
         return _find_damage(directory, {**manifest.sizes, **sizes}, manifest.hashes)

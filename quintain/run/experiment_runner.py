@@ -9,12 +9,7 @@ import keras
 import tensorflow as tf
 
 from quintain import errors, orbit
-from quintain.checkpoints import (
-    checkpoint_files,
-    checkpoints,
-    cluster_checkpoints,
-    evaluation_log,
-)
+from quintain.checkpoints import checkpoints, cluster_checkpoints, evaluation_log
 from quintain.core import trainer_factory
 from quintain.core.loop import stateful_trainer, trainer_setup
 from quintain.files import file_paths
@@ -262,7 +257,7 @@ class ExperimentRunner:
         if not self._model_dir:
             return None
         if self._mode.is_training and self._is_chief:
-            checkpoint_files.remove_incomplete(self._model_dir, run_files.WRITTEN_FILES)
+            checkpoints.remove_incomplete(self._model_dir, run_files.WRITTEN_FILES)
         return cluster_checkpoints.ClusterCheckpointManager(
             self._strategy,
             self._trainer.checkpoint,

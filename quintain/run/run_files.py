@@ -185,7 +185,7 @@ def undo_on_error(model_dir: str) -> Iterator[None]:
     Settings and a vocabulary that were refused must not bind the next start. Files that others
     write meanwhile, and those of a run that was there before, stay.
     """
-    with whole_files.recording() as created:
+    with whole_files.new_paths_recorded() as created:
         try:
             yield
         except BaseException:

@@ -126,7 +126,7 @@ def task_errors_explained(
 
     stack = contextlib.ExitStack()
     stack.enter_context(user_errors.noting(lambda: map(task_factory.find_task_cls, tasks)))
-    stack.enter_context(data_faults.naming(find_data))
+    stack.enter_context(data_faults.data_errors_explained(find_data))
     return stack
 
 

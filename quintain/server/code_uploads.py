@@ -115,7 +115,7 @@ class CodeUploads:
     def _opening(self, name: str) -> Iterator[IO[bytes]]:
         with contextlib.ExitStack() as opened:
             file = None
-            with changing_files.leaving_out():
+            with changing_files.missing_files_skipped():
                 file = opened.enter_context(self._find(name).open("rb"))
             if file is None or hashlib.file_digest(file, "sha256").hexdigest() != name:
                 self._forget(name)

@@ -235,7 +235,7 @@ async def _explain_fault(_: fastapi.Request, error: Any) -> responses.Response:
 
 
 async def _explain_bad_address(request: fastapi.Request, error: Any) -> responses.Response:
-    """Says what there is in place of an address, or a method, that there is not."""
+    """Suggests addresses or methods in place of an unknown one."""
     known = {route.path: route.methods for route in request.app.routes}
     path, message = request.url.path, error.detail
     if error.status_code == 404:

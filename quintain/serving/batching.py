@@ -137,10 +137,6 @@ class Batcher:
     def submit(self, texts: Sequence[Any], timeout_secs: float = float("inf")) -> Results:
         """Adds the texts of a request.
 
-        Args:
-            texts: At least one.
-            timeout_secs: After which nobody wants the results any more, if they were not begun.
-
         Returns:
             The results, or the exception that `run` raised on them.
 

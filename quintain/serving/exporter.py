@@ -41,7 +41,7 @@ class Description:
     """Description of an export, kept beside it as JSON."""
 
     kind: str
-    """What the model does; see `ExportModule.kind`."""
+    """Kind of the model; see `ExportModule.kind`."""
 
     signatures: dict[str, str]
     """Names of the signatures by the functions that they call."""
@@ -53,7 +53,7 @@ class Description:
     """The version of this package that wrote it."""
 
     decoding: dict[str, Any] = dataclasses.field(default_factory=dict)
-    """How translations are searched for; fields of `decoding.DecodingOptions`."""
+    """Search for translations; fields of `decoding.DecodingOptions`."""
 
     max_source_length: int = 0
     """Most tokens of a source; 0 where longer ones are cut."""
@@ -65,7 +65,7 @@ class Description:
     """Names of the classes; None of a regression."""
 
     details: dict[str, Any] = dataclasses.field(default_factory=dict)
-    """What else the export module says of itself."""
+    """Further details of the export module."""
 
     @classmethod
     def read(cls, directory: str) -> "Description":

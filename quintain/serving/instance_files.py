@@ -30,7 +30,7 @@ class Row:
     """The instance."""
 
     problem: str = ""
-    """Why it can't be read; empty if it can."""
+    """Reason why it can't be read; empty if it can."""
 
 
 def read(path: str, inputs: Mapping[str, tf.TensorSpec]) -> Iterator[Row]:

@@ -43,10 +43,6 @@ def read_list(body: Any, field: str, hint: str) -> list[Any]:
 def read_instances(body: Any, hint: str) -> tuple[list[Any], bool]:
     """Returns the instances of a body in the words of TensorFlow Serving, and if they are columns.
 
-    Args:
-        body: What the JSON of a request says: `instances`, or `inputs` in columns.
-        hint: See `show_example`.
-
     Raises:
         DataError: If the body holds something else.
 

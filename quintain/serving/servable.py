@@ -28,7 +28,7 @@ class Servable:
     """Its functions."""
 
     checkpoint: str
-    """Where the weights are from."""
+    """Source of the weights."""
 
     task: base_task.Task | None = None
     """Its task; None of a Keras model without one."""

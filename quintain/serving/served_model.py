@@ -30,7 +30,7 @@ class ServedModel:
     """A model, ready to answer."""
 
     kind: str
-    """What it does; see `ExportModule.kind`."""
+    """Kind of the model; see `ExportModule.kind`."""
 
     run: Callable[[Sequence[Any]], list[Any]]
     """Answers what `check` returned, each by plain data."""
@@ -43,19 +43,19 @@ class ServedModel:
     """An instance."""
 
     path: str = "/predict"
-    """Where the server answers, besides the path of TensorFlow Serving."""
+    """Path of the server, besides that of TensorFlow Serving."""
 
     field: str = "texts"
-    """What a request to `path` calls its instances."""
+    """Name of the instances in a request to `path`."""
 
     result: str = "predictions"
-    """What an answer calls its results."""
+    """Name of the results in an answer."""
 
     schema: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """JSON Schema of an instance."""
 
     details: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    """What the server says of it."""
+    """Details that the server shows."""
 
     join: Callable[[Sequence[Any], Callable[[], bool]], list[Any]] | None = None
     """Like `run`, where several threads may call it, whose instances then share the work, so that

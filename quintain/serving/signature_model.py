@@ -15,7 +15,7 @@ BATCH_SIZE: Final = 64
 """Instances that the model is given at a time unless the caller says otherwise."""
 
 DATA_CHOICES: Final = {"train": "train_data", "validation": "validation_data"}
-"""Which data a task has, with the fields of its config."""
+"""Choices of a task's data, with the fields of its config."""
 
 _DEFAULT: Final = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 
@@ -37,12 +37,12 @@ class SignatureModel:
         self._function = function
         self._owner = owner
         self.inputs: dict[str, tf.TensorSpec] = dict(function.structured_input_signature[1])
-        """What it takes, by name; the first dimension is that of the batch."""
+        """Inputs by name; the first dimension is that of the batch."""
         self.outputs: dict[str, tf.TensorSpec] = {
             name: tf.TensorSpec(part.shape, part.dtype)
             for name, part in function.structured_outputs.items()
         }
-        """What it gives, likewise."""
+        """Outputs, likewise."""
         for name, spec in {**self.inputs, **self.outputs}.items():
             if spec.shape.rank == 0 or (spec.shape.rank and spec.shape[0] is not None):
                 raise errors.ConfigError(
@@ -90,7 +90,7 @@ class SignatureModel:
         positional, named = function.structured_input_signature
         if not positional:
             return cls(function, module)
-        specs = {_get_name(spec): spec for spec in tf.nest.flatten([positional, named])}
+        specs = {spec.name or "inputs": spec for spec in tf.nest.flatten([positional, named])}
 
         @tf.function
         def serve(**inputs: tf.Tensor) -> Any:
@@ -160,10 +160,6 @@ class SignatureModel:
     def _call(self, batch: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         inputs = {name: tf.constant(batch[name], spec.dtype) for name, spec in self.inputs.items()}
         return {name: value.numpy() for name, value in self._function(**inputs).items()}
-
-
-def _get_name(spec: tf.TensorSpec) -> str:
-    return spec.name or "inputs"
 
 
 def predict_data(

@@ -45,7 +45,7 @@ class ExportedTranslation:
         """
         description = exporter.Description.read_kind(directory, "translation")
         self.decoding = decoding.DecodingOptions(**description.decoding)
-        """How it searches."""
+        """Options of its search."""
         self.max_source_length = description.max_source_length
         """Most tokens of a source."""
         self._loaded = exporter.load_saved_model(directory)

@@ -17,7 +17,7 @@ from quintain import errors
 from quintain.records import checkpoint_manifest
 
 PIECE_BYTES: Final = 2**20
-"""How much of a file is held in memory at a time."""
+"""Bytes of a file that are held in memory at a time."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -243,13 +243,14 @@ class CheckpointStorage(TrialStorage):
         if damage is not None:
             return damage
         for path, expected in sorted(manifest.hashes.items()):
-            if self._hash(name, path) != expected:
+            digest = hashlib.sha256()
+            with self.open(name, path) as file:
+                while piece := file.read(PIECE_BYTES):
+                    digest.update(piece)
+            if digest.hexdigest() != expected:
                 return f"{path} is not what was written"
         return None
 
-    def _hash(self, name: str, path: str) -> str:
-        digest = hashlib.sha256()
-        with self.open(name, path) as file:
-            while piece := file.read(PIECE_BYTES):
-                digest.update(piece)
-        return digest.hexdigest()
+    def build_damaged(self, name: str, damage: str) -> errors.DamagedCheckpointError:
+        """Returns the error of a checkpoint whose files are not as they were written."""
+        return errors.DamagedCheckpointError(f"{self.locate(name)}: {damage}.", damage)

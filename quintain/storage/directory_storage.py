@@ -89,7 +89,7 @@ class DirectoryStorage(checkpoint_storage.CheckpointStorage):
     ) -> pathlib.Path:
         damage = self.find_damage(name, sizes or {})
         if damage is not None:
-            raise errors.DamagedCheckpointError(f"{self.locate(name)}: {damage}.", damage)
+            raise self.build_damaged(name, damage)
         return self._root / name
 
     @override
@@ -98,7 +98,7 @@ class DirectoryStorage(checkpoint_storage.CheckpointStorage):
             found = []
             for path in changing_files.list_directory(self._root):
                 # A process may give it another name at any moment.
-                with changing_files.leaving_out():
+                with changing_files.missing_files_skipped():
                     if stat.S_ISDIR(path.lstat().st_mode):
                         found.append(_describe(path))
             return found
@@ -146,7 +146,7 @@ class DirectoryStorage(checkpoint_storage.CheckpointStorage):
                 if entry.name != checkpoint_manifest.FILE_NAME:
                     changing_files.remove(entry)
             (path / checkpoint_manifest.FILE_NAME).unlink(missing_ok=True)
-            with changing_files.leaving_out():
+            with changing_files.missing_files_skipped():
                 path.rmdir()
 
     @override

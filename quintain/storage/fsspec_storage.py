@@ -121,7 +121,7 @@ class FsspecStorage(checkpoint_storage.CheckpointStorage):
 
         def put(path: str) -> None:
             target = self._path(name, path)
-            self._make_parent(target)
+            self._calls.make_parent(target)
             self._system.put_file(str(directory / path), target)
 
         sizes = {path: size for path, size in found.items() if not path.endswith("/")}
@@ -184,14 +184,10 @@ class FsspecStorage(checkpoint_storage.CheckpointStorage):
         target = self._path(name, path)
 
         def write() -> None:
-            self._make_parent(target)
+            self._calls.make_parent(target)
             self._system.pipe_file(target, content)
 
         self._calls.call(write, f"{self.locate(name)}/{path}: writing")
-
-    def _make_parent(self, path: str) -> None:
-        if not remote_systems.is_object_store(self._url):
-            self._system.makedirs(path.rpartition("/")[0], exist_ok=True)
 
     # Reading.
 
@@ -202,20 +198,20 @@ class FsspecStorage(checkpoint_storage.CheckpointStorage):
         where = self.locate(name)
         found = self.find_files(name)
         if checkpoint_manifest.FILE_NAME not in found:
-            raise self._damaged(name, f"{checkpoint_manifest.FILE_NAME} is not there")
+            raise self.build_damaged(name, f"{checkpoint_manifest.FILE_NAME} is not there")
         try:
             manifest = self.read_manifest(name)
         except errors.CheckpointError as error:
             if isinstance(error.__cause__, ValueError | TypeError):
-                raise self._damaged(
+                raise self.build_damaged(
                     name, f"{checkpoint_manifest.FILE_NAME} can't be read"
                 ) from error
             raise
         expected = {**manifest.sizes, **(sizes or {})}
         wrong = checkpoint_manifest.find_wrong_size(found, expected)
-        outside = next((path for path in expected if not _is_inside(path)), None)
+        outside = next((path for path in expected if not remote_systems.is_inside(path)), None)
         if wrong is not None or outside is not None:
-            raise self._damaged(name, wrong or f"{outside} leads out of it")
+            raise self.build_damaged(name, wrong or f"{outside} leads out of it")
         try:
             shutil.rmtree(directory, ignore_errors=True)
             directory.mkdir(parents=True)
@@ -234,11 +230,8 @@ class FsspecStorage(checkpoint_storage.CheckpointStorage):
             damage = checkpoint_manifest.find_damage(directory, expected)
         if damage is not None:
             shutil.rmtree(directory, ignore_errors=True)
-            raise self._damaged(name, damage)
+            raise self.build_damaged(name, damage)
         return directory
-
-    def _damaged(self, name: str, damage: str) -> errors.DamagedCheckpointError:
-        return errors.DamagedCheckpointError(f"{self.locate(name)}: {damage}.", damage)
 
     def _download(self, name: str, directory: pathlib.Path, sizes: Mapping[str, int]) -> None:
         def get(path: str) -> None:
@@ -256,7 +249,7 @@ class FsspecStorage(checkpoint_storage.CheckpointStorage):
 
     @override
     def open(self, name: str, path: str) -> BinaryIO:
-        if not _is_inside(path) or path not in self.list_files(name):
+        if not remote_systems.is_inside(path) or path not in self.list_files(name):
             raise errors.NotFoundError(f"file {path[:200]!r}: there is none of this name.")
         where = self._path(name, path)
         doing = f"{self.locate(name)}/{path}: reading"
@@ -287,12 +280,7 @@ class FsspecStorage(checkpoint_storage.CheckpointStorage):
     def _find(self, name: str) -> dict[str, Mapping[str, Any]]:
         """Returns what fsspec knows of all files below a name, by their paths there."""
         root = self._path(name) if name else self._calls.root
-        found = self._calls.call(lambda: self._calls.find(root), f"{self.locate(name)}: listing")
-        return {
-            path.lstrip("/")[len(root.lstrip("/")) :].lstrip("/"): info
-            for path, info in found.items()
-            if info.get("type") != "directory" and path.lstrip("/") != root.lstrip("/")
-        }
+        return self._calls.call(lambda: self._calls.find(root), f"{self.locate(name)}: listing")
 
     # Deleting.
 
@@ -354,11 +342,6 @@ class FsspecStorage(checkpoint_storage.CheckpointStorage):
 
     def _path(self, *names: str) -> str:
         return "/".join([self._calls.root, *names])
-
-
-def _is_inside(path: str) -> bool:
-    parts = pathlib.PurePosixPath(path)
-    return bool(parts.parts) and not parts.is_absolute() and ".." not in parts.parts
 
 
 def _find_time(info: Mapping[str, Any]) -> float:

@@ -78,7 +78,7 @@ class RemoteCalls:
             raise errors.CheckpointError(str(error)) from error
 
     def find(self, path: str) -> dict[str, Mapping[str, Any]]:
-        """Returns what fsspec knows of all files below a path, by their paths; for `call`.
+        """Returns what fsspec knows of all files below a path, by their paths there; for `call`.
 
         Some clients find nothing in a bucket that is not there.
 
@@ -86,10 +86,20 @@ class RemoteCalls:
             NoBucketError: If it is not.
         """
         self.system.invalidate_cache()
-        found: dict[str, Mapping[str, Any]] = dict(self.system.find(path, detail=True))
+        found = self.system.find(path, detail=True)
         if not found:
             remote_systems.require_bucket(self._url, *self._opened)
-        return found
+        root = path.lstrip("/")
+        return {
+            one.lstrip("/")[len(root) :].lstrip("/"): info
+            for one, info in found.items()
+            if info.get("type") != "directory" and one.lstrip("/") != root
+        }
+
+    def make_parent(self, path: str) -> None:
+        """Makes the directory of a file, where there are directories."""
+        if not remote_systems.is_object_store(self._url):
+            self.system.makedirs(path.rpartition("/")[0], exist_ok=True)
 
     def call(
         self, function: Callable[[], T], doing: str, *, num_bytes: int = 0, is_file: bool = False

@@ -1,6 +1,7 @@
 """File systems of fsspec: opening them, and checking that they are usable."""
 
 import json
+import pathlib
 import uuid
 from collections.abc import Mapping
 from typing import Any, Final
@@ -38,6 +39,12 @@ def trim(url: str) -> str:
 def is_object_store(url: str) -> bool:
     """Returns whether a file system has no directories that would have to be made."""
     return _scheme(url) in _OBJECT_STORES
+
+
+def is_inside(*paths: str) -> bool:
+    """True if relative paths lead to something below the directory that they are relative to."""
+    parts = [pathlib.PurePosixPath(path) for path in paths]
+    return all(one.parts and not one.is_absolute() and ".." not in one.parts for one in parts)
 
 
 def open_system(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:

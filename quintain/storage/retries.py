@@ -79,7 +79,7 @@ _REMOTE_MODULES: Final = (
 
 
 Listener = Callable[[str], None]
-"""Is told what a call fails of that is tried again, and an empty text when none does any more."""
+"""Callback for the error of a call that is retried; gets an empty text when none is any more."""
 
 _listeners: list[Listener] = []
 _waiting: dict[object, str] = {}
@@ -92,7 +92,7 @@ class NoAnswerError(TimeoutError):
 
 @contextlib.contextmanager
 def wait_listener(listener: Listener) -> Iterator[None]:
-    """Tells a listener, which may be called from any thread, what calls wait for meanwhile."""
+    """Reports retried calls to a listener, which may be called from any thread, meanwhile."""
     _listeners.append(listener)
     try:
         yield
@@ -101,7 +101,7 @@ def wait_listener(listener: Listener) -> Iterator[None]:
 
 
 def note(who: object, text: str) -> None:
-    """Tells all listeners what is waited for longest; an empty text if nothing is any more.
+    """Reports the longest wait to all listeners; an empty text if there is none any more.
 
     Args:
         who: Who waits, among others that may do so as well.

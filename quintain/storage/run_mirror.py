@@ -28,7 +28,6 @@ FILE_NAME: Final = ".quintain-run.json"
 
 _FORMAT: Final = 1
 _OTHER: Final = ".quintain-run"
-_PIECE_BYTES: Final = 2**20
 _NEVER_CHANGED: Final = re.compile(r"\.data-\d+-of-\d+$")
 _LEFT_OUT: Final = re.compile(r"_temp(/|$)|\.incomplete|\.tempstate\d*$|\.lock$")
 _STATE: Final = "checkpoint"
@@ -40,7 +39,7 @@ class StoredFile:
     """A file of a generation."""
 
     key: str
-    """Where it is, below the URL."""
+    """Its place below the URL."""
 
     num_bytes: int
     """Its size."""
@@ -57,7 +56,7 @@ class Generation:
     """Counts from 1; 0 if nothing was written in this way."""
 
     writer: str = ""
-    """Which process wrote it."""
+    """The process that wrote it."""
 
     files: Mapping[str, StoredFile] = dataclasses.field(default_factory=dict)
     """Its files by their paths."""
@@ -186,8 +185,7 @@ class RunMirror:
     def _put(self, directory: pathlib.Path, keys: Mapping[str, str]) -> None:
         def put(path: str) -> None:
             target = self._path(keys[path])
-            if not remote_systems.is_object_store(self.url):
-                self.calls.system.makedirs(target.rpartition("/")[0], exist_ok=True)
+            self.calls.make_parent(target)
             self.calls.system.put_file(str(directory / path), target)
             self.calls.system.invalidate_cache()
             size = (directory / path).stat().st_size
@@ -221,13 +219,10 @@ class RunMirror:
             return None
 
     def _list(self) -> dict[str, int]:
-        root = self.calls.root.lstrip("/")
-        found = self.calls.find(self.calls.root)
-        paths = {path.lstrip("/")[len(root) :].lstrip("/"): info for path, info in found.items()}
         return {
             path: int(info.get("size") or 0)
-            for path, info in paths.items()
-            if path and not path.startswith(_OTHER) and info.get("type") != "directory"
+            for path, info in self.calls.find(self.calls.root).items()
+            if not path.startswith(_OTHER)
         }
 
     def _path(self, key: str) -> str:
@@ -237,11 +232,8 @@ class RunMirror:
         facts = path.stat()
         key = (facts.st_ino, facts.st_mtime_ns, facts.st_size)
         if key not in self._hashes or not _NEVER_CHANGED.search(path.name):
-            digest = hashlib.sha256()
             with path.open("rb") as file:
-                while piece := file.read(_PIECE_BYTES):
-                    digest.update(piece)
-            self._hashes[key] = digest.hexdigest()
+                self._hashes[key] = hashlib.file_digest(file, "sha256").hexdigest()
         return self._hashes[key]
 
     def _call(self, function: Callable[[], Any], doing: str) -> Any:
@@ -253,7 +245,7 @@ def _parse(content: bytes) -> Generation:
     if plain["format"] != _FORMAT:
         raise ValueError(f"it is of version {plain['format']}, expected {_FORMAT}")
     files = {path: StoredFile(**one) for path, one in plain["files"].items()}
-    outside = [path for path, one in files.items() if not _is_inside(path, one.key)]
+    outside = [path for path, one in files.items() if not remote_systems.is_inside(path, one.key)]
     if outside:
         raise ValueError(f"{outside[0]!r} leads out of it")
     return Generation(plain["number"], plain["writer"], files)
@@ -308,8 +300,3 @@ def take_snapshot(directory: pathlib.Path, target: pathlib.Path) -> dict[str, by
         if read_states(directory) == before:
             return before
     return None
-
-
-def _is_inside(*paths: str) -> bool:
-    parts = [pathlib.PurePosixPath(path) for path in paths]
-    return all(one.parts and not one.is_absolute() and ".." not in one.parts for one in parts)

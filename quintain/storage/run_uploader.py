@@ -24,7 +24,7 @@ from quintain.process import process_end
 from quintain.storage import remote_calls, remote_systems, run_mirror
 
 FINISH: Final = "finish\n"
-"""What the standard input says when the run is over."""
+"""Line on the standard input when the run is over."""
 
 TRAIN: Final = "train"
 READ: Final = "read"

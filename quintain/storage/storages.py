@@ -9,7 +9,7 @@ from quintain.records.config import checkpoint_storage_config
 from quintain.storage import checkpoint_storage, directory_storage
 
 _PATIENT_SECS: Final = 1800.0
-"""How long a trial waits for a storage: long enough to repair it, as computed work is at stake."""
+"""Seconds that a trial waits for a storage: enough to repair it, as computed work is at stake."""
 
 _ANSWER_SECS: Final = checkpoint_storage_config.ANSWER_SECS
 

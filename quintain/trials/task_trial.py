@@ -270,7 +270,9 @@ class TaskTrialController(base_trial.TrialController):
         """Returns a context in which errors about damaged records name their file."""
         task, trainer = self._params.task, self._trainer
         sources = [task.train_data, task.validation_data]
-        return data_faults.naming(lambda: [*sources, trainer.train_dataset, trainer.eval_dataset])
+        return data_faults.data_errors_explained(
+            lambda: [*sources, trainer.train_dataset, trainer.eval_dataset]
+        )
 
     def train(self, num_batches: int) -> base_trial.TrainResult:
         """Trains for so many steps."""

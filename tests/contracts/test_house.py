@@ -73,7 +73,7 @@ SAME_NAMES = {
 
 PRIVATE_CLASSES = {
     "checkpoints/task_state.py: class TaskVariables(tf.__internal__.tracking.Trackable)",
-    "core/steps/former_steps.py: model._compiled_metrics_update_state",
+    "core/steps/keras2_code.py: model._compiled_metrics_update_state",
     "distribute/distribution.py: extended._communication_options",
     "trials/graphs/estimator_trial.py: rebuilt._call_input_fn",
     "trials/graphs/estimator_trial.py: rebuilt._call_model_fn",

@@ -55,7 +55,7 @@ def test_what_can_not_be_read_is_an_error(tree, monkeypatch):
     monkeypatch.setattr(os, "scandir", refuse)
     with pytest.raises(PermissionError):
         changing_files.walk(tree)
-    with pytest.raises(PermissionError), changing_files.leaving_out():
+    with pytest.raises(PermissionError), changing_files.missing_files_skipped():
         refuse("a")
 
 

@@ -51,7 +51,10 @@ def test_a_failed_write_leaves_the_former_file_and_nothing_else(tmp_path, monkey
     ],
 )
 def test_every_error_of_the_system_says_what_to_do(code, advice):
-    with pytest.raises(errors.OutputError, match=advice), whole_files.explained("runs/a/x"):
+    with (
+        pytest.raises(errors.OutputError, match=advice),
+        whole_files.write_errors_explained("runs/a/x"),
+    ):
         raise OSError(code, os.strerror(code), "runs/a/x")
 
 
@@ -65,7 +68,10 @@ def test_every_error_of_the_system_says_what_to_do(code, advice):
     ],
 )
 def test_a_command_is_to_be_repeated_only_if_something_can_be_mended_before(error, is_advised):
-    with pytest.raises(errors.OutputError) as raised, whole_files.explained("runs/a/x"):
+    with (
+        pytest.raises(errors.OutputError) as raised,
+        whole_files.write_errors_explained("runs/a/x"),
+    ):
         raise error
 
     assert str(raised.value).endswith("Then run the command again.") == is_advised
@@ -97,7 +103,7 @@ def test_writers_of_one_file_do_not_disturb_each_other(tmp_path):
 def test_only_files_that_were_not_there_are_recorded(tmp_path):
     (tmp_path / "old").touch()
 
-    with whole_files.recording() as created:
+    with whole_files.new_paths_recorded() as created:
         whole_files.write(tmp_path / "old", "")
         whole_files.write(tmp_path / "new", "")
 
@@ -117,10 +123,10 @@ def test_one_process_at_a_time_is_alone(tmp_path):
     order = []
 
     def enter():
-        with whole_files.alone(str(tmp_path)):
+        with whole_files.directory_locked(str(tmp_path)):
             order.append("second")
 
-    with whole_files.alone(str(tmp_path)):
+    with whole_files.directory_locked(str(tmp_path)):
         thread = threading.Thread(target=enter)
         thread.start()
         thread.join(timeout=0.05)

@@ -15,7 +15,7 @@ def _known(monkeypatch):
 def position(path, *, num_batches=2, is_training=True):
     """Returns the position in data that are read from a file, as a new process has it."""
     file_marks._known.clear()
-    with file_marks.watching(is_training=is_training):
+    with file_marks.files_noted(is_training=is_training):
         (found,) = input_files.match_files(str(path))
     iterator = iter(tf.data.TextLineDataset(found).repeat())
     return checkpoint_state.DataPosition(lambda: iterator, lambda: num_batches)
@@ -71,7 +71,7 @@ def test_the_files_found_last_are_kept_in_mind(tmp_path, monkeypatch):
     monkeypatch.setattr(file_marks, "MOST_FILES", 3)
     for number in range(5):
         (tmp_path / f"{number}.txt").touch()
-    with file_marks.watching(is_training=True):
+    with file_marks.files_noted(is_training=True):
         input_files.match_files(f"{tmp_path}/*.txt")
 
     assert list(file_marks.get_known()) == [f"{tmp_path}/{number}.txt" for number in (2, 3, 4)]

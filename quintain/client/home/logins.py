@@ -67,7 +67,7 @@ def find(home: pathlib.Path) -> Login | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
-        if disk_errors.says_nothing(error):
+        if disk_errors.is_transient(error):
             raise  # What is there can't be seen; nothing is to be written anew.
         raise errors.ConfigError(
             f"{path}: can't be read ({error}); `quintain login` writes it anew."

@@ -18,7 +18,7 @@ from quintain.orbit import cluster
 from quintain.settings import config_definitions as cfg
 
 Dataset: TypeAlias = tf.data.Dataset | tf.distribute.DistributedDataset
-"""What is iterated over in the scope of a strategy."""
+"""Data to iterate over in the scope of a strategy."""
 
 DatasetOrFn: TypeAlias = Dataset | Callable[..., tf.data.Dataset]
 """A dataset, or a function that builds one and may take `input_context`."""
@@ -81,7 +81,7 @@ def create_task_builder(
     def build(input_context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:
         with (
             _own_operation_seeds(f"{name}, {params.is_training}"),
-            file_marks.watching(is_training=bool(params.is_training)),
+            file_marks.files_noted(is_training=bool(params.is_training)),
         ):
             dataset = build_dataset(task.build_inputs, params, input_context=input_context)
         is_known = isinstance(dataset, tf.data.Dataset)

@@ -127,12 +127,8 @@ def build_from_batch(
 ) -> None:
     """Makes the variables that a model, or what it was compiled with, has only after a batch.
 
-    Args:
-        model: The model.
-        task: Its task.
-        dataset: Data. The iterators of one dataset share the state of its shuffling, so this should
-            not be the one that is trained on.
-        strategy: The strategy.
+    The iterators of one dataset share the state of its shuffling, so `dataset` should not be the
+    one that is trained on.
     """
     from quintain.input import poisson_sampling  # noqa: PLC0415 - few models need a batch
 
@@ -154,11 +150,7 @@ def build_from_batch(
 def build_optimizers(holders: Iterable[Any], step: Callable[[Any], Any], spec: Any) -> None:
     """Lets further optimizers make their variables, which would come too late to be restored.
 
-    Args:
-        holders: Models and tasks, which may hold optimizers.
-        step: A training step, which takes a batch. If there are such optimizers, it is traced; it
-            never runs.
-        spec: Shapes and types of a batch; None if they are not known.
+    Where models and tasks hold such optimizers, the step is traced; it never runs.
     """
     if spec is not None and task_state.has_unbuilt_optimizers(holders):
         # What is wrong with the step shows when it is to run, and better.

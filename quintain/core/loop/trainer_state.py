@@ -235,9 +235,10 @@ class TrainerState:
 
     def _list_known(self, items: Mapping[str, Any], list_metrics: ListMetrics) -> list[Any]:
         """Returns the variables that are saved already, though a task or the model holds them."""
-        root = tf.train.Checkpoint(**items)
+        root = tf.train.Checkpoint(**items)  # A view does not keep it.
+        parts = tf.train.TrackableView(root).descendants()
         return [
-            *(one for one in tf.train.TrackableView(root).descendants() if _is_variable(one)),
+            *(part for part in parts if isinstance(part, tf.Variable | keras.Variable)),
             *(one.state for one in checkpoint_state.seed_generators(self._model)),
             *(variable for metric in list_metrics() for variable in metric.variables),
         ]
@@ -246,10 +247,6 @@ class TrainerState:
         """Returns the steps that an interrupted loop had left, and what it has added up so far."""
         metrics = self._list_loop_metrics()
         return [self.loop_position, *(part for metric in metrics for part in metric.variables)]
-
-
-def _is_variable(value: Any) -> bool:
-    return isinstance(value, tf.Variable | keras.Variable)
 
 
 def _create_counter(name: str) -> tf.Variable:

@@ -139,7 +139,18 @@ class MultiTaskEvaluator(orbit.AbstractEvaluator):
             EvaluationInterrupted: If the process was asked to stop before all steps were done.
         """
         with self._averaged_weights():
-            return self._evaluate_and_export(num_steps)
+            logs = self._evaluate_tasks(num_steps)
+            exporter = self._checkpoint_exporter
+            if exporter is None:
+                return logs
+            step = int(self._global_step.numpy())
+            exporter.maybe_export_checkpoint(self._checkpoint, logs, step)
+            if isinstance(exporter, best_checkpoint.BestCheckpointExporter) and (
+                best := exporter.best_ckpt_logs
+            ):
+                name = exporter.metric_name
+                logs[f"best_{name}"] = best_checkpoint.find_metric(best, name)
+            return logs
 
     def check_evaluation_ends(self, num_steps: int) -> None:
         """Checks that the evaluation of each task has an end, as `Trainer` does.
@@ -163,35 +174,20 @@ class MultiTaskEvaluator(orbit.AbstractEvaluator):
     def _averaged_weights(self) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext() if self._average is None else self._average.averaged()
 
-    def _evaluate_and_export(self, num_steps: tf.Tensor) -> dict[str, Any]:
-        logs = self._evaluate_tasks(num_steps)
-        exporter = self._checkpoint_exporter
-        if exporter is None:
-            return logs
-        step = int(self._global_step.numpy())
-        exporter.maybe_export_checkpoint(self._checkpoint, logs, step)
-        if isinstance(exporter, best_checkpoint.BestCheckpointExporter) and exporter.best_ckpt_logs:
-            best = best_checkpoint.find_metric(exporter.best_ckpt_logs, exporter.metric_name)
-            logs[f"best_{exporter.metric_name}"] = best
-        return logs
-
     def _evaluate_tasks(
         self, num_steps: tf.Tensor, *, uses_own_steps: bool = True
     ) -> dict[str, Any]:
         """Evaluates all tasks, and puts back what that changed besides metrics."""
-        with state_snapshot.state_restored(self._checkpoint):
-            return self._evaluate_each(num_steps, uses_own_steps)
-
-    def _evaluate_each(self, num_steps: tf.Tensor, uses_own_steps: bool) -> dict[str, Any]:
         logs: dict[str, Any] = {}
         num_done = 0
-        for name, evaluator in self._evaluators.items():
-            own_steps = self.eval_steps.get(name) if uses_own_steps else None
-            evaluator.interruption = self.interruption
-            evaluator.start_counting(num_done, self.eval_step_listener)
-            steps = num_steps if own_steps is None else tf.constant(own_steps, tf.int32)
-            logs[name] = evaluator.evaluate(steps)
-            num_done = evaluator.num_done
+        with state_snapshot.state_restored(self._checkpoint):
+            for name, evaluator in self._evaluators.items():
+                own_steps = self.eval_steps.get(name) if uses_own_steps else None
+                evaluator.interruption = self.interruption
+                evaluator.start_counting(num_done, self.eval_step_listener)
+                steps = num_steps if own_steps is None else tf.constant(own_steps, tf.int32)
+                logs[name] = evaluator.evaluate(steps)
+                num_done = evaluator.num_done
         return logs
 
 

@@ -180,13 +180,6 @@ class MultiTask(tf.Module, metaclass=abc.ABCMeta):
         Losses that models add themselves count with the task in whose forward pass they arise. The
         regularisation of weights that tasks share counts once, with the first of these tasks.
 
-        Args:
-            task_inputs: One replica's batch for every task.
-            multi_task_model: The model of all tasks.
-            optimizer: The optimizer.
-            task_metrics: Training metrics of every task, to update.
-            **kwargs: Passed to `Task.process_metrics`.
-
         Returns:
             Loss of every task on this replica, `[]` float32, and their weighted sum, `total_loss`.
         """

@@ -135,10 +135,6 @@ def check(params: cfg.ExperimentConfig) -> Iterator[str]:
 def build(params: cfg.ExperimentConfig, task: CountsExamples) -> PrivacyAccountant | None:
     """Builds the accountant of a run; None if it gives no guarantee, or `num_examples` is unknown.
 
-    Args:
-        params: The experiment.
-        task: The task, which says how many examples a batch has.
-
     Raises:
         ConfigError: If a batch has no or more examples than the data, or `target_epsilon` can't be
             reached.

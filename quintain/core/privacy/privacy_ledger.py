@@ -51,11 +51,7 @@ class PrivacyLedger:
         return params.replace(poisson_num_examples=dp_config.num_examples)
 
     def log_start(self, dataset: Any) -> None:
-        """Logs what a training run will spend.
-
-        Args:
-            dataset: The training data.
-        """
+        """Logs what a training run will spend."""
         if self._accountant is not None:
             privacy_accounting.log_start(
                 self._accountant, is_poisson_sampled=poisson_sampling.is_sampled(dataset)
@@ -67,7 +63,7 @@ class PrivacyLedger:
             )
 
     @contextlib.contextmanager
-    def watching(self) -> Iterator[None]:
+    def private_sum_required(self) -> Iterator[None]:
         """Checks that the step inside limits what single examples do.
 
         Raises:
@@ -83,11 +79,7 @@ class PrivacyLedger:
         return poisson_sampling.get_real(inputs)
 
     def read_logs(self, step: int) -> dict[str, float]:
-        """Returns `epsilon` at a step, and `examples_dropped` since the last call if there are any.
-
-        Args:
-            step: Training steps done.
-        """
+        """Returns `epsilon` at a step, and `examples_dropped` since the last call, if any."""
         logs: dict[str, float] = {}
         if self._accountant is not None:
             logs["epsilon"] = self._accountant.epsilon(step)

@@ -43,7 +43,7 @@ class ClippedSum(NamedTuple):
     """`[B]`: the loss of each example."""
 
     outputs: Any
-    """What the model returned, with B as the first dimension."""
+    """Outputs of the model, with B as the first dimension."""
 
 
 class ClippedGradients:

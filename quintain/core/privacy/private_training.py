@@ -37,7 +37,7 @@ class StepResult(NamedTuple):
     """Labels."""
 
     outputs: Any
-    """What the model returned."""
+    """Outputs of the model."""
 
 
 class PrivateStep:
@@ -46,12 +46,6 @@ class PrivateStep:
     def __init__(
         self, dp_config: cfg.DifferentialPrivacyConfig, loss_fn: private_gradients.LossFn
     ) -> None:
-        """Stores how examples are limited.
-
-        Args:
-            dp_config: Clipping norm and microbatches.
-            loss_fn: Computes the loss; called with batches of one example.
-        """
         self._dp_config = dp_config
         self._loss_fn = loss_fn
         self._computations: dict[int, private_gradients.ClippedGradients] = {}
@@ -64,12 +58,6 @@ class PrivateStep:
         optimizer: keras.optimizers.Optimizer,
     ) -> StepResult:
         """Does one step.
-
-        Args:
-            inputs: A batch, or a `PoissonBatch`.
-            split_inputs: Returns features and labels of a batch.
-            model: The model.
-            optimizer: The optimizer that `build_optimizer` returned, perhaps within others.
 
         Raises:
             ConfigError: If a layer mixes examples, or the optimizer adds no noise.
@@ -114,10 +102,6 @@ def build_optimizer(
     factory: optimizer_factory.OptimizerFactory, dp_config: cfg.DifferentialPrivacyConfig
 ) -> keras.optimizers.Optimizer:
     """Builds an optimizer whose first gradient transformer adds the noise.
-
-    Args:
-        factory: Builds the optimizer.
-        dp_config: Scale of the noise.
 
     Raises:
         ConfigError: If the noise is not known yet.

@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 class ProgressivePolicy(metaclass=abc.ABCMeta):
-    """Says what a training is made of in each of its stages.
+    """Parts of a training in each of its stages: model, optimizer and data.
 
     Override the abstract methods, and call `__init__` in the scope of the strategy when they can be
     called. Often one class is a `Task` and the policy at the same time. A policy that is not, has

@@ -39,7 +39,7 @@ LOSSES: Final[Mapping[str, MetricLabel]] = {
     "training_loss": MetricLabel("loss"),
     "validation_loss": MetricLabel("loss"),
 }
-"""What the trainer itself measures of every task."""
+"""Losses that the trainer itself measures, of every task."""
 
 RATE_ENDING: Final = "_per_second"
 """Ends the names of what is counted by time."""

@@ -5,7 +5,7 @@ from quintain.checkpoints.best_checkpoint import (
     BestCheckpointExporter,  # noqa: F401
     maybe_create_best_ckpt_exporter,  # noqa: F401
 )
-from quintain.checkpoints.checkpoint_files import read_global_step_from_checkpoint, remove_ckpts  # noqa: F401
+from quintain.checkpoints.checkpoints import read_global_step_from_checkpoint, remove_ckpts  # noqa: F401
 from quintain.core.trainer_factory import create_optimizer as create_optimizer
 from quintain.core.trainer_factory import create_trainer as create_trainer
 from quintain.garden.core.nested_logs import (

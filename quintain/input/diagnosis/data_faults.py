@@ -28,10 +28,10 @@ from quintain.process import user_errors
 from quintain.settings import config_definitions as cfg
 
 SEARCH_SECS: Final = 30.0
-"""How long the files are read for, before the search is given up."""
+"""Seconds of reading after which the search is given up."""
 
 CHECK_SECS: Final = 1.0
-"""How long the files of a pipeline are looked through for, before the first step."""
+"""Seconds of looking through the files of a pipeline, before the first step."""
 
 _MISSING: Final = re.compile(r"(?P<path>/[^\n;]*); (?P<reason>No such file or directory|Is a dir)")
 _FEATURE: Final = re.compile(r"(?:Feature|Key): (?P<name>.+?)(?:\. | \(data type)")
@@ -59,7 +59,7 @@ _logger = logging.getLogger(__name__)
 
 
 @contextlib.contextmanager
-def naming(find_sources: Callable[[], Iterable[Any]]) -> Iterator[None]:
+def data_errors_explained(find_sources: Callable[[], Iterable[Any]]) -> Iterator[None]:
     """Raises what is wrong with a file as an error that names it.
 
     Args:
@@ -189,43 +189,37 @@ def check_files(dataset: Any) -> None:
     Raises:
         DataError: If a file is cut or holds something else; with `ignore_errors`, it is a warning.
     """
-    if not isinstance(dataset, tf.compat.v2.data.Dataset):
-        return
-    if not pipeline_inspection.has_operation(dataset, "TFRecordDataset"):
+    is_dataset = isinstance(dataset, tf.compat.v2.data.Dataset)
+    if not (is_dataset and pipeline_inspection.has_operation(dataset, "TFRecordDataset")):
         return
     nodes = _list_nodes(dataset)
     operations = {node.op for node in nodes}
     strings = _list_strings(nodes)
     if b"ZLIB" in strings or any(map(_OTHER_READERS.fullmatch, operations)):
         return
-    is_gzip_meant = b"GZIP" in strings
-    is_plain_meant = b"" in strings or not is_gzip_meant  # the package's readers know by the name
     deadline = time.monotonic() + CHECK_SECS
     empty = []
     for path in filter(file_paths.is_local, _find_paths(strings)):
         if time.monotonic() > deadline:
             break
-        is_gzip = _is_gzip(path)
         if not file_io.size(path):
             empty.append(path)
-            continue
-        if is_gzip and not is_gzip_meant:
-            fault: str | None = "is compressed with gzip, but read as if it were not"
-        elif not is_gzip and not is_plain_meant:
-            fault = "is read as if it were compressed with gzip, but it is not"
-        else:
-            fault = _find_cut(path, deadline)
-        if fault is not None and "IgnoreErrorsDataset" not in operations:
-            raise errors.DataError(f"{path}: {fault}. Mend or leave out the file.")
-        if fault is not None:
+        elif fault := _find_fault(path, strings, deadline):
+            if "IgnoreErrorsDataset" not in operations:
+                raise errors.DataError(f"{path}: {fault}. Mend or leave out the file.")
             _logger.warning("%s: %s.", path, fault)
     if empty:
         more = f", and {len(empty) - 3} more" if len(empty) > 3 else ""
         _logger.warning("There is no record in %s%s.", ", ".join(empty[:3]), more)
 
 
-def _find_cut(path: str, deadline: float) -> str | None:
-    """Goes from header to header of a TFRecord file; returns where it is cut, if it is."""
+def _find_fault(path: str, compressions: Sequence[bytes], deadline: float) -> str | None:
+    """Goes from header to header of a TFRecord file; returns what is wrong with it, if known."""
+    is_gzip, is_gzip_meant = _is_gzip(path), b"GZIP" in compressions
+    if is_gzip and not is_gzip_meant:
+        return "is compressed with gzip, but read as if it were not"
+    if not is_gzip and is_gzip_meant and b"" not in compressions:  # Our readers know by the name.
+        return "is read as if it were compressed with gzip, but it is not"
     number = start = 0
     try:
         with _open(path) as file:
@@ -293,7 +287,7 @@ def _list_strings(nodes: Iterable[Any]) -> list[bytes]:
 def _find_paths(strings: Iterable[bytes]) -> list[str]:
     """Returns the strings that name a file; a word without `/` and `.` is rather a feature."""
     paths = [os.fsdecode(text) for text in strings if b"/" in text or b"." in text]
-    return [path for path in paths if _is_file(path)]
+    return list(filter(file_io.isfile, paths))
 
 
 def _decode_strings(tensor: Any) -> list[bytes]:
@@ -303,9 +297,3 @@ def _decode_strings(tensor: Any) -> list[bytes]:
     with context.eager_mode():
         found = tf.io.parse_tensor(tensor.SerializeToString(), tf.string)
         return list(tf.reshape(found, [-1]).numpy())
-
-
-def _is_file(path: str) -> bool:
-    if file_paths.is_local(path):
-        return file_io.isfile(path)
-    return bool(file_io.exists(path)) and not file_io.isdir(path)

@@ -41,7 +41,7 @@ class StageTime:
     """Time of one stage of a pipeline."""
 
     name: str
-    """What the stage does: `files`, `decode`, `parse`, `batch`, or the kind of its dataset."""
+    """Work of the stage: `files`, `decode`, `parse`, `batch`, or the kind of its dataset."""
 
     secs_per_example: float
     """Seconds of this stage alone; at least so many if `is_stalled`."""
@@ -93,22 +93,23 @@ class _Run:
 def _measure(dataset: Any, probe_secs: float, times: list[StageTime]) -> _Run | None:
     """Measures a dataset and all before it, and returns its run; None if nothing came."""
     name, last = _name_stage(dataset), dataset
-    while len(inputs := last._inputs()) == 1 and _is_same_stage(name, _name_stage(inputs[0])):
-        last = inputs[0]
-        if name in _PASSING:
-            name = _name_stage(last)
+    while len(inputs := last._inputs()) == 1:
+        before = _name_stage(inputs[0])
+        if name not in _PASSING and before not in (name, *_PASSING):
+            break
+        name, last = before if name in _PASSING else name, inputs[0]
     if name == _SERVICE:
         times.append(StageTime(name, 0.0, is_stalled=True))
         return None
-    before = []
+    runs = []
     for part in inputs:
         run = _measure(part, probe_secs, times)
         if run is None:
             return None
-        before.append(run)
+        runs.append(run)
     # A mixture draws each example from one of its inputs; a chain has one input.
-    secs_before = sum(run.secs_per_example for run in before) / max(len(before), 1)
-    first_secs_before = sum(run.first_secs for run in before)
+    secs_before = sum(run.secs_per_example for run in runs) / max(len(runs), 1)
+    first_secs_before = sum(run.first_secs for run in runs)
     wait_secs = probe_secs + first_secs_before
     run = _run(dataset, wait_secs)
     if run is None:
@@ -127,10 +128,6 @@ def _gathers(dataset: Any) -> bool:
     return any(word in kind for word in ("Shuffle", "Batch", "Window", "Filter", "Skip", "Shard"))
 
 
-def _is_same_stage(name: str, name_before: str) -> bool:
-    return name_before == name or name in _PASSING or name_before in _PASSING
-
-
 def _is_batched(dataset: Any) -> bool:
     inputs = dataset._inputs()
     kind = type(dataset).__name__
@@ -139,7 +136,9 @@ def _is_batched(dataset: Any) -> bool:
     return any(_is_batched(part) for part in inputs)
 
 
-def _run(dataset: tf.data.Dataset, wait_secs: float) -> _Run | None:
+def _run(
+    dataset: tf.data.Dataset, wait_secs: float, max_examples: int = _MAX_EXAMPLES
+) -> _Run | None:
     """Iterates over a dataset for a while; returns None if nothing came.
 
     The first element counts only where it is the only one, because buffers are filled before it.
@@ -154,7 +153,7 @@ def _run(dataset: tf.data.Dataset, wait_secs: float) -> _Run | None:
             for element in dataset:
                 num_examples += _count_examples(element) if is_batched else 1
                 arrivals.append((time.perf_counter(), num_examples))
-                if is_over.is_set() or num_examples >= _MAX_EXAMPLES:
+                if is_over.is_set() or num_examples >= max_examples:
                     break
         is_over.set()
 
@@ -171,20 +170,6 @@ def _run(dataset: tf.data.Dataset, wait_secs: float) -> _Run | None:
     if last_count == first_count:
         return _Run((first_secs - start) / max(first_count, 1), first_secs - start)
     return _Run((last_secs - first_secs) / (last_count - first_count), first_secs - start)
-
-
-def _gives_any(dataset: DatasetOrFn, wait_secs: float) -> bool:
-    """True if something comes out of a pipeline in some time, or it ends."""
-    has_come = threading.Event()
-
-    def draw() -> None:
-        with contextlib.suppress(tf.errors.OpError):
-            for _ in dataset if isinstance(dataset, tf.data.Dataset) else dataset():
-                break
-        has_come.set()
-
-    threading.Thread(target=draw, name="input-probe", daemon=True).start()
-    return has_come.wait(wait_secs)
 
 
 def _count_examples(element: Any) -> int:
@@ -257,8 +242,11 @@ class StallWatch:
         stage = find_slow_stage(self._dataset, probe_secs=self._probe_secs)
         if stage is None or not stage.is_stalled:
             return
-        if not is_idle and stage.name != _SERVICE and _gives_any(self._dataset, waited_secs):
-            return
+        if not is_idle and stage.name != _SERVICE:
+            dataset = self._dataset
+            built = dataset if isinstance(dataset, tf.data.Dataset) else dataset()
+            if _run(built, waited_secs, max_examples=1) is not None:
+                return
         if self._is_over.is_set() or self._count_steps() != count:
             return
         if stage.name == _SERVICE:

@@ -39,7 +39,7 @@ _REPEATABLE: Final = _SAVED | frozenset({
 
 _SEEDED: Final = ("Random", "Shuffle", "ShuffleAndRepeat")
 _PARALLEL: Final = ("MapAndBatch", "Parallel", "ParseExample")
-"""How the names of kinds begin that work on several elements at once."""
+"""Beginnings of the names of kinds that work on several elements at once."""
 
 _PYTHON: Final = frozenset({"PyFunc", "EagerPyFunc", "PyFuncStateless", "GeneratorDataset"})
 _READS: Final = frozenset({"ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableV2"})
@@ -64,10 +64,10 @@ class Inspection:
     """Restorability of the position in a pipeline."""
 
     unsaved: tuple[str, ...] = ()
-    """Why TensorFlow can't save an iterator of it exactly; empty if it can."""
+    """Reasons why TensorFlow can't save an iterator of it exactly; empty if it can."""
 
     varying: tuple[str, ...] = ()
-    """Why it may give other batches when it is read again, with what to change; empty if not."""
+    """Reasons for other batches when it is read again, and what to change; empty if none."""
 
     @property
     def is_saved(self) -> bool:
@@ -101,41 +101,34 @@ def inspect(data: Any) -> Inspection:
     if not isinstance(datasets[0], tf.compat.v2.data.Dataset):
         return Inspection(
             ("it is no tf.data.Dataset",),
-            (f"it comes from a {type(data).__name__}, into which can't be looked; it is read again "
-             "from its beginning.",),
+            (f"it comes from a {type(data).__name__}, which can't be inspected; a resumed run "
+             "reads it again from its beginning.",),
         )  # fmt: skip
-    findings = _Findings()
-    _Walk(datasets[0], findings).run()
+    walk = _Walk(datasets[0])
     if datasets[0] is not data:
-        findings.unsaved.setdefault("it feeds several devices")
-    return Inspection(tuple(findings.unsaved), tuple(findings.varying))
-
-
-@dataclasses.dataclass
-class _Findings:
-    """Reasons, in the order in which they were found, each once."""
-
-    unsaved: dict[str, None] = dataclasses.field(default_factory=dict)
-    varying: dict[str, None] = dataclasses.field(default_factory=dict)
-
-    def add(self, reason: str) -> None:
-        """Adds what neither way restores."""
-        self.unsaved.setdefault(reason)
-        self.varying.setdefault(reason)
+        walk.unsaved.setdefault("it feeds several devices")
+    return Inspection(tuple(walk.unsaved), tuple(walk.varying))
 
 
 class _Walk:
-    """Looks through the datasets of one pipeline, from its end to its sources."""
+    """Looks through the datasets of one pipeline, from its end to its sources.
 
-    def __init__(self, root: Any, findings: _Findings) -> None:
-        self._root = root
-        self._findings = findings
+    Attributes:
+        unsaved: Reasons, in the order in which they were found, each once.
+        varying: Likewise.
+    """
+
+    def __init__(self, root: Any) -> None:
+        self.unsaved: dict[str, None] = {}
+        self.varying: dict[str, None] = {}
         self._is_unordered = root.options().deterministic is False
         self._visits: dict[int, int] = {}
+        self._visit(root, is_restarted=False, is_held=False)
 
-    def run(self) -> None:
-        """Visits all datasets."""
-        self._visit(self._root, is_restarted=False, is_held=False)
+    def _add(self, reason: str) -> None:
+        """Adds what neither way restores."""
+        self.unsaved.setdefault(reason)
+        self.varying.setdefault(reason)
 
     def _visit(self, dataset: Any, *, is_restarted: bool, is_held: bool) -> None:
         """Notes what a dataset and all before it lose.
@@ -156,9 +149,9 @@ class _Walk:
         self._check_seed(dataset, kind, name)
         if _is_reordered(dataset, kind):
             if is_restarted and not is_held:
-                self._findings.unsaved.setdefault(f"{name} is repeated")
+                self.unsaved.setdefault(f"{name} is repeated")
             if self._visits[id(dataset)] > 1:
-                self._findings.add(
+                self._add(
                     f"{name} is used twice, and which use comes first decides the order: shuffle "
                     "each use on its own."
                 )
@@ -176,11 +169,11 @@ class _Walk:
             self._check_opaque(dataset)
             return
         if kind not in _SAVED or (kind == "Cache" and tf.get_static_value(dataset._filename)):
-            self._findings.unsaved.setdefault(f"{name} is not among what is known to be restored")
+            self.unsaved.setdefault(f"{name} is of a kind that TensorFlow may not restore")
         if kind not in _REPEATABLE:
-            self._findings.varying.setdefault(
-                f"{name} ({type(dataset).__name__}) is of a kind of which it is not known whether "
-                "it gives the same each time."
+            self.varying.setdefault(
+                f"{name} ({type(dataset).__name__}) is of an unknown kind, which may give other "
+                "elements each time."
             )
 
     def _check_opaque(self, dataset: Any) -> None:
@@ -192,8 +185,8 @@ class _Walk:
                 break
             self._check_node(node, "a choice of datasets", is_parallel=False)
         if graph is None:
-            self._findings.add(
-                "a dataset was made of a variant tensor, into which can't be looked: pass the "
+            self._add(
+                "a dataset was made of a variant tensor, which can't be inspected: pass the "
                 "tf.data.Dataset itself."
             )
 
@@ -202,7 +195,7 @@ class _Walk:
             return
         seeds = [tf.get_static_value(part) for part in (dataset._seed, dataset._seed2)]
         if None not in seeds and not any(seeds):
-            self._findings.add(f"{name} has no seed: give it one, or set runtime.seed.")
+            self._add(f"{name} has no seed: give it one, or set runtime.seed.")
 
     def _check_order(self, dataset: Any, kind: str, name: str) -> None:
         """Notes a dataset whose elements overtake each other."""
@@ -211,7 +204,7 @@ class _Walk:
         setting = _read_deterministic(dataset, kind)
         if setting == "false" or (setting == "default" and self._is_unordered):
             where = "" if setting == "false" else " (in the options of the dataset)"
-            self._findings.varying.setdefault(
+            self.varying.setdefault(
                 f"{name} gives elements in the order in which they get ready: leave "
                 f"deterministic=False{where} out."
             )
@@ -224,20 +217,19 @@ class _Walk:
         for node in nodes:
             self._check_node(node, name, is_parallel=is_parallel)
         if any(part.dtype == tf.variant for part in function.captured_inputs):
-            self._findings.add(
-                f"{name} uses a dataset that was made outside of its function, into which can't be "
-                "looked: make it inside."
+            self._add(
+                f"{name} uses a dataset that was made outside of its function, which can't be "
+                "inspected: make it inside."
             )
 
     def _check_node(self, node: node_def_pb2.NodeDef, name: str, *, is_parallel: bool) -> None:
-        findings = self._findings
         if node.attr["deterministic"].s == b"false" or node.attr["sloppy"].b:
-            findings.add(
+            self._add(
                 f"{name} gives elements in the order in which they get ready: leave "
                 "deterministic=False out."
             )
         if node.op in _PYTHON:
-            findings.add(
+            self._add(
                 f"{name} runs Python code, whose own state is not saved. It is run again from its "
                 "beginning, which is exact only if it gives the same each time: let it draw no "
                 "random numbers but from a generator that it seeds itself."
@@ -245,47 +237,48 @@ class _Walk:
         elif draws_statefully(node.op):
             self._check_draw(node, name, is_parallel=is_parallel)
         elif node.op.startswith(_WRITES):
-            findings.add(
+            self._add(
                 f"{name} changes a variable ({node.op}), as Keras' random layers and "
                 "tf.random.Generator do, ahead of the training by as much as is prefetched: use "
                 "the layer in the model, or tf.random.stateless_uniform and its like with a seed "
                 "made of the element's number (Dataset.enumerate)."
             )
         elif node.op in _READS:
-            findings.add(
+            self._add(
                 f"{name} reads a variable, which must not change in training; capture its value "
                 "(`variable.numpy()`) instead."
             )
         elif match := _DATASET.fullmatch(node.op):
             self._check_inner(match[1], name)
-        elif _is_stateful(node.op) and node.op not in _HARMLESS:
-            findings.add(f"{name} runs {node.op}, whose own state is not saved.")
+        elif node.op not in _HARMLESS and getattr(
+            op_def_registry.get(node.op), "is_stateful", False
+        ):
+            self._add(f"{name} runs {node.op}, whose own state is not saved.")
 
     def _check_inner(self, kind: str, name: str) -> None:
         """Notes a dataset that a function makes."""
         if kind not in _SAVED or kind in ("Shuffle", "ShuffleAndRepeat", "Cache"):
-            self._findings.unsaved.setdefault(f"{name} makes a {kind}Dataset for each element")
+            self.unsaved.setdefault(f"{name} makes a {kind}Dataset for each element")
         if kind not in _REPEATABLE:
-            self._findings.varying.setdefault(
-                f"{name} makes a {kind}Dataset, of which it is not known whether it gives the same "
-                "each time."
+            self.varying.setdefault(
+                f"{name} makes a {kind}Dataset, which may give other elements each time."
             )
         if kind in _SEEDED and not _has_global_seed():
-            self._findings.add(f"{name} shuffles without a seed of the run: set runtime.seed.")
+            self._add(f"{name} shuffles without a seed of the run: set runtime.seed.")
 
     def _check_draw(self, node: node_def_pb2.NodeDef, name: str, *, is_parallel: bool) -> None:
-        self._findings.unsaved.setdefault(f"{name} runs {node.op}")
+        self.unsaved.setdefault(f"{name} runs {node.op}")
         advice = (
             "use tf.random.stateless_uniform and its like with a seed made of the element's number "
             "(Dataset.enumerate)"
         )
         if is_parallel:
-            self._findings.varying.setdefault(
+            self.varying.setdefault(
                 f"{name} draws random numbers ({node.op}) for several elements at the same time: "
                 f"{advice}, or leave num_parallel_calls out."
             )
         elif not (node.attr["seed"].i or node.attr["seed2"].i):
-            self._findings.varying.setdefault(
+            self.varying.setdefault(
                 f"{name} draws random numbers ({node.op}) without a seed: {advice}, or set "
                 "runtime.seed."
             )
@@ -297,11 +290,6 @@ def draws_statefully(op: str) -> bool:
     if definition is None or not definition.is_stateful or "Queue" in op or "Dataset" in op:
         return False
     return {"seed", "seed2"} <= {attr.name for attr in definition.attr}
-
-
-def _is_stateful(op: str) -> bool:
-    definition = op_def_registry.get(op)
-    return definition is not None and bool(definition.is_stateful)
 
 
 def _kind(dataset: Any) -> str:

@@ -174,7 +174,7 @@ def list_files(
         if has_rules:
             rules = rules.enter(source / base, base)
         # What is there may change meanwhile.
-        passing = changing_files.leaving_out() if base else contextlib.nullcontext()
+        passing = changing_files.missing_files_skipped() if base else contextlib.nullcontext()
         with _errors_explained(source / base), passing, os.scandir(source / base) as entries:
             for entry in entries:
                 num_seen += 1
@@ -186,7 +186,7 @@ def list_files(
                     if not listing.leaves_out(f"{path}/", rules, by_default=by_default):
                         pending.append((f"{path}/", rules))
                 elif not listing.leaves_out(path, rules):
-                    with changing_files.leaving_out():
+                    with changing_files.missing_files_skipped():
                         _add(listing, path, entry, source)
     if sum(listing.files.values()) > limits.max_mib * 2**20:
         size = f"{sum(listing.files.values()) / 2**20:.1f} MiB"

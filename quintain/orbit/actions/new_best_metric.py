@@ -108,7 +108,7 @@ class JSONPersistedValue:
         self._filename = filename
         self._write_value = write_value
         self._value: Any = None
-        if filename is not None and _has_content(filename):
+        if filename is not None and file_io.exists(filename) and file_io.size(filename):
             self._value = whole_files.read_json(filename)
         else:
             self.write(initial_value)
@@ -122,7 +122,3 @@ class JSONPersistedValue:
         if self._filename is not None and self._write_value:
             whole_files.write(self._filename, json.dumps(value), has_rivals=True)
         self._value = value
-
-
-def _has_content(filename: str) -> bool:
-    return bool(file_io.exists(filename) and file_io.size(filename) > 0)

@@ -82,7 +82,7 @@ class SummaryManager(SummaryManagerInterface):
         return self._writers[relative_path]
 
     def _create_writer(self, directory: str) -> tf.summary.SummaryWriter:
-        with whole_files.explained(directory):
+        with whole_files.write_errors_explained(directory):
             return tf.summary.create_file_writer(directory)
 
     def flush(self) -> None:
@@ -92,7 +92,9 @@ class SummaryManager(SummaryManagerInterface):
             OutputError: If they can't be written.
         """
         for relative_path, writer in self._writers.items():
-            with whole_files.explained(file_paths.join(self._summary_dir or "", relative_path)):
+            with whole_files.write_errors_explained(
+                file_paths.join(self._summary_dir or "", relative_path)
+            ):
                 writer.flush()
 
     def write_summaries(self, summary_dict: Mapping[str, Any]) -> None:
@@ -130,7 +132,7 @@ class SummaryManager(SummaryManagerInterface):
         if summary.value:
             writer = self.summary_writer(relative_path)
             # What is written when the writer is left may find no room.
-            with whole_files.explained(str(self._summary_dir)), writer.as_default():
+            with whole_files.write_errors_explained(str(self._summary_dir)), writer.as_default():
                 tf.summary.experimental.write_raw_pb(
                     summary.SerializeToString(), step=self._global_step
                 )

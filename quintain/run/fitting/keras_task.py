@@ -23,7 +23,7 @@ from quintain.core import (
     user_modules,
 )
 from quintain.core.loop import trainer_setup
-from quintain.core.steps import former_steps
+from quintain.core.steps import keras2_code
 from quintain.files import file_io, file_paths, whole_files
 from quintain.process import user_errors
 from quintain.run.fitting import keras_data
@@ -140,7 +140,7 @@ class KerasModelTask(base_task.Task):
                 "model: it is not compiled, so that there is nothing to minimise. Call "
                 "model.compile(optimizer=..., loss=...), or give `optimizer` and `loss`."
             )
-        former_steps.attach(model)
+        keras2_code.restore_steps(model)
         _build(model, keras_data.from_text(self.task_config.batch_spec))
         self._optimizer = model.optimizer
         if self._parts is not None:

@@ -108,7 +108,7 @@ class EstimatorTrialController(base_trial.TrialController):
 
     def file_errors_named(self) -> contextlib.AbstractContextManager[None]:
         """Returns a context in which errors about damaged data name their file."""
-        return data_faults.naming(self._graphs.values)
+        return data_faults.data_errors_explained(self._graphs.values)
 
     def train(self, num_batches: int) -> base_trial.TrainResult:
         """Trains on the next batches."""

@@ -153,7 +153,7 @@ class TensorFlowTrialController(base_trial.TrialController):
 
     def file_errors_named(self) -> contextlib.AbstractContextManager[None]:
         """Returns a context in which errors about damaged data name their file."""
-        return data_faults.naming(lambda: [self._graph])
+        return data_faults.data_errors_explained(lambda: [self._graph])
 
     def train(self, num_batches: int) -> base_trial.TrainResult:
         """Trains on the next batches."""

@@ -17,7 +17,7 @@ from typing_extensions import override
 
 from quintain import errors
 from quintain.checkpoints import state_snapshot
-from quintain.core.steps import former_steps
+from quintain.core.steps import keras2_code
 from quintain.input.diagnosis import data_faults
 from quintain.trials import base_trial, trial_context, workload_metrics
 from quintain.trials.keras import (
@@ -185,7 +185,7 @@ class KerasTrialController(base_trial.TrialController):
                 f"{base_trial.describe_method(trial, 'build_model')} returned {self._model!r}, "
                 "expected a compiled keras.Model, or beside it a method optimizer() and loss()."
             )
-        former_steps.attach(self._model)
+        keras2_code.restore_steps(self._model)
         keras_settings.accumulate_gradients(self._model.optimizer, context)
         self._steps = keras_steps.Steps(
             self._model,
@@ -229,7 +229,9 @@ class KerasTrialController(base_trial.TrialController):
 
     def file_errors_named(self) -> contextlib.AbstractContextManager[None]:
         """Returns a context in which errors about damaged records name their file."""
-        return data_faults.naming(lambda: [self._train_data.batches, self._validation_data])
+        return data_faults.data_errors_explained(
+            lambda: [self._train_data.batches, self._validation_data]
+        )
 
     def train(self, num_batches: int) -> base_trial.TrainResult:
         """Trains on the next batches."""

@@ -57,5 +57,8 @@ def test_lack_of_a_guarantee_is_said_at_the_start(build, caplog):
 def test_step_that_clips_no_examples_is_stopped(build):
     ledger = build(clipping_norm=1.0)
 
-    with pytest.raises(errors.ConfigError, match=r"LineTask\.train_step"), ledger.watching():
+    with (
+        pytest.raises(errors.ConfigError, match=r"LineTask\.train_step"),
+        ledger.private_sum_required(),
+    ):
         pass

@@ -44,7 +44,7 @@ def find(files, sources=None, dataset=None):
     dataset = dataset or read(files)
     with (
         pytest.raises(errors.DataError) as caught,
-        data_faults.naming(lambda: sources or [dataset]),
+        data_faults.data_errors_explained(lambda: sources or [dataset]),
     ):
         list(dataset)
     return str(caught.value)
@@ -88,7 +88,7 @@ def test_a_file_that_is_gone_is_named(files):
     dataset = read(files)
     files[1].unlink()
 
-    context = data_faults.naming(lambda: [dataset])
+    context = data_faults.data_errors_explained(lambda: [dataset])
     with pytest.raises(errors.DataError, match=r"part-1.tfrecord: the file is not there"), context:
         list(dataset)
 
@@ -162,7 +162,10 @@ def test_files_of_a_config_are_looked_through(files, tmp_path):
 def test_an_error_of_something_else_stays_as_it_is(files):
     error = tf.errors.InvalidArgumentError(None, None, "Matrix size-incompatible")
 
-    with pytest.raises(tf.errors.InvalidArgumentError), data_faults.naming(lambda: [read(files)]):
+    with (
+        pytest.raises(tf.errors.InvalidArgumentError),
+        data_faults.data_errors_explained(lambda: [read(files)]),
+    ):
         raise error
 
 
