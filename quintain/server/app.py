@@ -138,7 +138,6 @@ def build_app(
         openapi_url=f"{PREFIX}/openapi.json",
     )
     app.state.parts = given
-    app.state.commands = master.commands
     app.add_exception_handler(errors.QuintainError, responses.handle_error)
     app.add_exception_handler(OSError, responses.OsErrorHandler(info.home))
     app.add_exception_handler(Exception, responses.handle_fault)

@@ -48,9 +48,9 @@ def check(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
         )
 
 
-def find_commands(request: fastapi.Request) -> user_commands.Commands:
+async def find_commands(request: fastapi.Request) -> user_commands.Commands:
     """Returns the commands of a master, with the rights that a request has."""
-    commands: user_commands.Commands = request.app.state.commands
+    commands: user_commands.Commands = request.app.state.parts.master.commands
     is_by_cookie = request.scope["state"][access.SESSION] is not None
     return commands.restricted_by(check) if is_by_cookie else commands
 

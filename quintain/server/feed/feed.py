@@ -73,7 +73,7 @@ class Feed:
 
     Args:
         store: What is read.
-        find_status: Returns what runs where.
+        find_status: Returns what runs where, which needs no store.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Feed:
         find_status: Callable[[], Status],
     ) -> None:
         self._store = store
-        self._find_status = find_status
+        self.find_status = find_status
         self._followers: set[Follower] = set()
         self._newest = 0
         self._status: Status | None = None
@@ -107,10 +107,6 @@ class Feed:
         self._wake.set()
         self._thread.join()
 
-    def find_status(self) -> Status:
-        """Returns what runs where, which needs no store."""
-        return self._find_status()
-
     def add(self, follower: Follower) -> int:
         """Adds a follower, who is told all that comes after the change whose number is returned.
 
@@ -119,7 +115,7 @@ class Feed:
         Raises:
             StoreError: If the store can't be read.
         """
-        status = self._find_status()
+        status = self.find_status()
         with self._lock:
             if not self._followers:
                 with self._store.reading() as session:
@@ -190,7 +186,7 @@ class Feed:
     def _tell_status(self) -> None:
         if not self._followers:
             return
-        status = self._find_status()
+        status = self.find_status()
         with self._lock:
             if status != self._status:
                 self._status = status
