@@ -48,6 +48,15 @@ async function loadData(curves = []) {
   return { data, asked, source };
 }
 
+test("hyperparameters are labelled by the shortest ends of their paths that mean nothing else", async () => {
+  const { data } = await loadData();
+  assert.deepEqual([data.column("hparams.model.units").label, data.column("hparams.model.units").path], ["units", "model.units"]);
+  const trial = { id: 3, experiment_id: 1, state: "ACTIVE", hparams: { head: { units: 2, rate: 1, seed: 5, score: 6 } } };
+  data.applyChanges({ trials: [trial] });
+  const paths = ["model.units", "head.units", "rate", "head.rate", "head.seed", "head.score"];
+  assert.deepEqual(paths.map((path) => data.shortName(`hparams.${path}`)), paths);
+});
+
 test("columns are numbers where all values are, and tell NaN from what is missing", async () => {
   const { data } = await loadData();
   assert.deepEqual([...data.get("best_metric")], [0.5, NaN]);

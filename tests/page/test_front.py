@@ -93,6 +93,19 @@ def test_filter_chooses_rows_and_names_the_mistake_in_a_wrong_one(serve, open_pa
     assert set(read_column(page, 2)) == {"completed"}
 
 
+def test_hyperparameters_have_short_names_everywhere_and_their_paths_on_hover(serve, open_page):
+    page = open_page(serve(num_trials=100), "#/experiments/1?where=layers+%3E+4")
+
+    expect(page.locator(".filter-count")).to_have_text(re.compile(r"^\d+ of 100 trials"))
+    head = page.get_by_role("columnheader", name="layers").get_by_role("button")
+    expect(head).to_have_attribute("title", "model.layers: sort")
+    expect(page.locator(".grid-group")).to_have_text(["model"])
+
+    page.get_by_role("link", name="Parallel").click()
+    axis = page.get_by_role("button", name="dropout", exact=True)
+    expect(axis).to_have_attribute("title", re.compile("^model.dropout:"))
+
+
 def test_link_shows_the_same_view(serve, open_page):
     server = serve(num_trials=200)
     page = open_page(server, "#/experiments/1")

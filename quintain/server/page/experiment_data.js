@@ -4,7 +4,7 @@
 import { ColumnArray } from "./column.js";
 import { CurveCache } from "./curve_cache.js";
 import { isNumber, toNumber } from "./format.js";
-import { flatten, readSpace } from "./hparams.js";
+import { flatten, readSpace, shortenPaths } from "./hparams.js";
 
 /** @typedef {import("./column.js").Column} Column */
 /** @typedef {import("./curve_cache.js").Curve} Curve */
@@ -30,6 +30,8 @@ const TRIAL_COLUMNS = [
   { key: "reason", label: "reason", kind: "text", source: "trial" },
   { key: "note", label: "note", kind: "text", source: "trial" },
 ];
+/** What a filter does not take for hyperparameters: columns, and headings of theirs. */
+const COLUMN_NAMES = [...TRIAL_COLUMNS.map(({ key }) => key), "best", "latest", "batches"];
 const METRIC_PARTS = /** @type {const} */ (["best", "last", "min", "max"]);
 const MANY_IDS = 200;
 
@@ -105,6 +107,12 @@ export class ExperimentData {
   /** @param {string} key @returns {Column | undefined} */
   column(key) {
     return this.columns.find((column) => column.key === key);
+  }
+
+  /** Returns the shortest name by which a filter knows a column. @param {string} key */
+  shortName(key) {
+    const column = this.column(key);
+    return column?.source === "hparam" ? column.label : key.replace(/^validation\//, "").replace(/\.best$/, "");
   }
 
   /** All values of a column: numbers (NaN where there is none) or texts, `numRows` of them.
@@ -218,13 +226,22 @@ export class ExperimentData {
     const paths = Object.keys(table.hparams).sort((a, b) => (order.get(a) ?? 1e9) - (order.get(b) ?? 1e9));
     for (const path of paths) this.#addHparam(path, table.hparams[path]);
     for (const name of Object.keys(table.metrics)) this.#addMetric(name, table.metrics[name]);
+    this.#nameHparams();
+  }
+
+  /** Labels hyperparameters by the shortest ends of their paths that mean nothing else. */
+  #nameHparams() {
+    const columns = this.columns.filter(({ source }) => source === "hparam");
+    const taken = new Set([...COLUMN_NAMES, ...this.metricNames.map((name) => name.slice(name.indexOf("/") + 1))]);
+    const labels = shortenPaths(columns.map(({ path }) => /** @type {string} */ (path)), taken);
+    for (const column of columns) column.label = labels.get(/** @type {string} */ (column.path)) ?? column.label;
   }
 
   /** @param {string} path @param {unknown[]} values */
   #addHparam(path, values) {
     const array = new ColumnArray(values.every((value) => value === null || isNumber(value)) ? "number" : "text", values);
     const log = this.hparams.find((one) => one.path === path)?.kind === "log";
-    this.columns.push({ key: `hparams.${path}`, label: path, kind: array.kind, source: "hparam", log });
+    this.columns.push({ key: `hparams.${path}`, label: path, path, kind: array.kind, source: "hparam", log });
     this.arrays.set(`hparams.${path}`, array);
   }
 
@@ -253,7 +270,10 @@ export class ExperimentData {
     for (const { key } of TRIAL_COLUMNS) if (key in record) this.arrays.get(key)?.set(row, record[key]);
     this.arrays.get("duration")?.set(row, lasted(record.start_time, record.end_time));
     for (const [path, value] of Object.entries(flatten(record.hparams))) {
-      if (!this.arrays.has(`hparams.${path}`)) this.#addHparam(path, Array(this.numRows).fill(null));
+      if (!this.arrays.has(`hparams.${path}`)) {
+        this.#addHparam(path, Array(this.numRows).fill(null));
+        this.#nameHparams();
+      }
       const array = /** @type {ColumnArray} */ (this.arrays.get(`hparams.${path}`));
       array.set(row, value);
       const column = this.column(`hparams.${path}`);
@@ -282,7 +302,10 @@ export class ExperimentData {
 
   /** @param {string} name @param {number} row @param {number} value */
   #updateMetric(name, row, value) {
-    if (!this.arrays.has(`${name}.last`)) this.#addMetric(name, {});
+    if (!this.arrays.has(`${name}.last`)) {
+      this.#addMetric(name, {});
+      this.#nameHparams();
+    }
     const part = (/** @type {string} */ which) => /** @type {ColumnArray} */ (this.arrays.get(`${name}.${which}`));
     const better = (/** @type {ColumnArray} */ array, /** @type {boolean} */ smaller) => {
       const old = toNumber(array.value(row));
@@ -293,11 +316,6 @@ export class ExperimentData {
     better(part("max"), false);
     better(part("best"), this.isSmallerBetter(name));
   }
-}
-
-/** Returns the shortest usual form of a column's name. @param {string} key */
-export function shortenName(key) {
-  return key.replace(/^hparams\./, "").replace(/^validation\//, "").replace(/\.best$/, "");
 }
 
 /** Seconds from start to end; null while it goes on. @param {number | null | undefined} start @param {number | null | undefined} end */

@@ -49,21 +49,21 @@ export function ImportanceView({ data, route }) {
     ${error && html`<${Problem} error=${error} retry=${() => setAttempt(attempt + 1)} />`}
     ${!answer && !error && html`<${Loading} text="Computing" />`}
     ${answer?.problem && !error && html`<${Empty} title="Importance is not available yet"><p>${answer.problem}</p><//>`}
-    ${answer?.importances?.length > 0 && !answer.problem && !error && html`<${Bars} answer=${answer} metric=${metric} isBusy=${isBusy} route=${route} />`}
+    ${answer?.importances?.length > 0 && !answer.problem && !error && html`<${Bars} data=${data} answer=${answer} metric=${metric} isBusy=${isBusy} route=${route} />`}
   </section>`;
 }
 
-/** Bars that are a table. @param {{answer: any, metric: string, isBusy: boolean, route: import("./route.js").Route}} props */
-function Bars({ answer, metric, isBusy, route }) {
+/** Bars that are a table. @param {{data: any, answer: any, metric: string, isBusy: boolean, route: import("./route.js").Route}} props */
+function Bars({ data, answer, metric, isBusy, route }) {
   const largest = Math.max(...answer.importances.map((/** @type {[string, number]} */ [, value]) => value), 1e-9);
   return html`<table class=${`importance-table ${isBusy ? "busy" : ""}`}>
     <caption>Part of what ${metric} differs by that each hyperparameter explains; together 1.</caption>
     <thead class="visually-hidden"><tr><th scope="col">hyperparameter</th><th scope="col">importance</th></tr></thead>
     <tbody>${answer.importances.map((/** @type {[string, number]} */ [path, value]) => html`<tr key=${path}>
-      <th scope="row"><a href="#" title="Plot against the metric" onClick=${(/** @type {Event} */ event) => {
+      <th scope="row"><a href="#" title=${`${path}: plot against the metric`} onClick=${(/** @type {Event} */ event) => {
         event.preventDefault();
         route.setQuery({ tab: "scatter", sx: `hparams.${path}`, sy: `${metric}.best` }, { push: true });
-      }}>${path}</a></th>
+      }}>${data.column(`hparams.${path}`)?.label ?? path}</a></th>
       <td><span class="importance-track"><span class="importance-bar" style=${{ width: `${Math.max(0, value / largest) * 100}%` }}></span></span></td>
       <td class="importance-value">${value.toFixed(3)}</td>
     </tr>`)}</tbody>

@@ -89,7 +89,7 @@ function colorKey(data, named) {
 /** @param {import("./experiment_data.js").ExperimentData} data @param {string} key @param {string} logs  What the link says of log axes. */
 function layAxis(data, key, logs) {
   const column = /** @type {import("./experiment_data.js").Column} */ (data.column(key));
-  const kind = column.source === "hparam" ? data.hparams.find((each) => each.path === column.label)?.kind : "";
+  const kind = column.source === "hparam" ? data.hparams.find((each) => each.path === column.path)?.kind : "";
   const switched = readNames(logs).includes(key);
   const isLog = (kind === "log") !== switched;
   return buildAxis(column, data.get(key), { kind: isWholeColumn(kind, data.get(key)) ? "int" : kind, isLog });

@@ -105,7 +105,7 @@ function Slice({ data, version, rows, x, y, color, shading, selection, theme, pi
   };
   const label = data.column(x)?.label ?? x;
   return html`<div class="slice">
-    <${Plot} caption=${onChoose && html`<button type="button" class="slice-name" title="Enlarge" onClick=${onChoose}>${label}</button>`} x=${axisX} y=${axisY} paint=${paint} count=${rows.length} locate=${locate} height=${isSmall ? 220 : 460}
+    <${Plot} caption=${onChoose && html`<button type="button" class="slice-name" title=${`${data.column(x)?.path ?? label}: enlarge`} onClick=${onChoose}>${label}</button>`} x=${axisX} y=${axisY} paint=${paint} count=${rows.length} locate=${locate} height=${isSmall ? 220 : 460}
       paintHit=${(/** @type {any} */ context, /** @type {any} */ view, /** @type {any} */ hit) => paintRing(context, view.toX(across.values[hit.row]), view.toY(up.values[hit.row]), theme.fg)}
       tooltip=${(/** @type {any} */ hit) => html`<${TrialTip} data=${data} row=${hit.row} lines=${[[data.column(y)?.label ?? y, format.number(data.value(y, hit.row))]]} />`}
       onPick=${(/** @type {any} */ hit) => pick(hit.row)}

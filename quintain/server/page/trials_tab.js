@@ -98,8 +98,8 @@ function Columns({ data, chosen, setQuery }) {
     const next = keys.includes(key) ? keys.filter((one) => one !== key) : [...keys, key];
     setQuery({ cols: (next.length ? next : ["id"]).join(",") });
   };
-  const fits = (/** @type {Column} */ column) => column.label.toLowerCase().includes(find.toLowerCase());
-  const item = (/** @type {Column} */ { key, label }) => html`<label key=${key} class="check menu-item">
+  const fits = (/** @type {Column} */ column) => (column.path ?? column.label).toLowerCase().includes(find.toLowerCase());
+  const item = (/** @type {Column} */ { key, label, path }) => html`<label key=${key} class="check menu-item" title=${path}>
     <input type="checkbox" checked=${keys.includes(key)} onChange=${() => toggle(key)} />${format.short(label)}</label>`;
   return html`<${Menu} label="Columns" align="right">
     <input type="search" class="wide" placeholder="Find a column" aria-label="Find a column" value=${find}
@@ -121,7 +121,7 @@ function pickColumns(data, chosen) {
   const picked = data.columns.filter((column) => keys.has(column.key));
   if (picked.length) return picked;
   const fixed = new Set(data.hparams.filter(({ kind }) => kind === "const").map(({ path }) => path));
-  const varied = data.columns.filter(({ source, label }) => source === "hparam" && !fixed.has(label));
+  const varied = data.columns.filter(({ source, path }) => source === "hparam" && !fixed.has(/** @type {string} */ (path)));
   return [...data.columns.filter(({ key }) => USUAL.includes(key)), ...varied.slice(0, MOST_HPARAMS)];
 }
 

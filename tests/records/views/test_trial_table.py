@@ -110,3 +110,11 @@ def test_a_column_comes_before_a_hyperparameter_of_the_same_name():
     assert trial_names.find("hparams.state", known) == "hparams.state"
     assert trial_names.find("accuracy", known) == "hparams.accuracy"
     assert trial_names.find("validation/accuracy", known) == "validation/accuracy.best"
+
+
+def test_an_end_of_a_hyperparameter_names_it_if_no_other_one_has_it():
+    known = ["hparams.task.rate", "hparams.trainer.rate", "hparams.a.loss", "validation/loss.best"]
+
+    assert trial_names.find("task.rate", known) == "hparams.task.rate"
+    assert trial_names.find("rate", known) is None
+    assert trial_names.find("loss", known) == "validation/loss.best"
