@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Callable, Iterator
-from typing import Annotated, Any, ClassVar, Final, TypeVar
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar
 
 from annotated_types import Ge, Gt, Le
 
@@ -46,6 +46,9 @@ class SearcherConfig(base_config.Config):
 
     smaller_is_better: bool = True
     """Whether smaller values of the metric are better."""
+
+    directions: dict[str, Literal["min", "max"]] = dataclasses.field(default_factory=dict)
+    """Which value of other metrics is the best, by their names. Tasks add what they declare."""
 
     source_trial_id: Count | None = None
     """Trial from whose newest checkpoint all trials start."""

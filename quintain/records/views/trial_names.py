@@ -17,7 +17,7 @@ HPARAMS: Final = "hparams."
 """What the full names of hyperparameters begin with."""
 
 STATISTICS: Final = ("best", "last", "min", "max")
-"""What is known of a metric; the first one is meant where none is named."""
+"""What is known of a metric; the first one that there is is meant where none is named."""
 
 _ALIASES: Final = {"best": "best_metric", "latest": "latest_metric", "batches": "total_batches"}
 """Headings of tables, and the columns that they are of."""
@@ -26,9 +26,12 @@ _FORMS: Final = (
     "{}",
     "hparams.{}",
     "{}.best",
+    "{}.last",
     "validation/{}.best",
+    "validation/{}.last",
     "validation/{}",
     "training/{}.best",
+    "training/{}.last",
     "training/{}",
 )
 """What a name may stand for; the first that there is counts."""

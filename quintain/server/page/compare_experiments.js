@@ -43,7 +43,7 @@ function Comparison({ loaded, version, onRemove }) {
   const theme = useTheme();
   const settings = loaded.map((data) => flatten(data.experiment.config));
   const paths = listDifferingPaths(settings).filter((path) => !HIDDEN.test(path));
-  const best = loaded.map((data) => findBestRow(bestValues(data), data.isSmallerBetter(data.searchedMetric)));
+  const best = loaded.map((data) => findBestRow(bestValues(data), data.isSmallerBetter("best_metric")));
   const metrics = new Set(loaded.map((data) => data.searchedMetric));
   const looks = useMemo(() => assignLooks(loaded.map((data) => data.id), theme.isDark), [loaded, theme]);
   const series = useMemo(() => loaded.map((data) => ({ ...toSeries(data), ...looks.get(data.id) })).reverse(), [loaded, version, looks]);
@@ -126,7 +126,7 @@ function toSeries(data) {
   const ends = /** @type {Float64Array} */ (data.get("end_time"));
   const now = Date.now() / 1000;
   const times = ends.map((end) => (Number.isFinite(end) ? end : now));
-  const { x, y } = bestSoFar(times, bestValues(data), data.isSmallerBetter(data.searchedMetric));
+  const { x, y } = bestSoFar(times, bestValues(data), data.isSmallerBetter("best_metric"));
   const start = data.experiment.start_time;
   return { name: `#${data.id} ${brief(nameOf(data.experiment))}`, x: x.map((time) => time - start), y };
 }

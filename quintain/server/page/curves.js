@@ -26,8 +26,9 @@ const X_KINDS = /** @type {const} */ ({ batches: "number", epochs: "number", rel
  * @param {Set<number>} props.selection  Ids of trials.
  * @param {(selection: Set<number>) => void} props.setSelection
  * @param {import("./route.js").Route} props.route
+ * @param {boolean} [props.isBrief]  Whether what is shown can't be chosen.
  */
-export function CurvesView({ data, visible, selection, setSelection, route }) {
+export function CurvesView({ data, visible, selection, setSelection, route, isBrief = false }) {
   const theme = useTheme();
   const shown = useSame(visible);
   const settings = useMemo(() => readSettings(route.query, data), [JSON.stringify(route.query), data, data.metricNames.length]);
@@ -57,7 +58,7 @@ export function CurvesView({ data, visible, selection, setSelection, route }) {
     setSelection(next);
   };
   return html`<section class="curves">
-    <${CurveControls} data=${data} settings=${settings} route=${route} numSelected=${selection.size} />
+    ${!isBrief && html`<${CurveControls} data=${data} settings=${settings} route=${route} numSelected=${selection.size} />`}
     ${error && html`<${Problem} error=${error} retry=${retry} />`}
     ${zoomError && html`<p class="chart-note">These are not all points: ${zoomError.message}</p>`}
     ${tint === "metric" && rows.length > 1 && html`<${ShadeLegend} ...${shades} />`}
@@ -66,7 +67,7 @@ export function CurvesView({ data, visible, selection, setSelection, route }) {
     ${rows.length > 0 && (kept.current.every(({ series }) => !series.length) && isLoading
       ? html`<${Loading} text="Loading the curves" />`
       : kept.current.map((chart) => html`<${MetricChart} key=${chart.chart} ...${chart} ...${{ data, settings, xLog, xExtent, pick, route }}
-          height=${kept.current.length > 1 ? 280 : 420} />`))}
+          height=${isBrief || kept.current.length > 1 ? 280 : 420} />`))}
   </section>`;
 }
 
@@ -140,11 +141,11 @@ function mergePart(curve, part) {
  */
 function findShades(data, rows, metrics, isDark) {
   const name = metrics.includes(data.searchedMetric) ? data.searchedMetric : metrics[0];
-  const values = name ? data.get(`${name}.best`) : new Float64Array(0);
+  const values = name ? data.get(data.valueKey(name)) : new Float64Array(0);
   const [lo, hi] = findUsualExtent([rows.map((row) => values[row])], false) ?? [0, 1];
   const scale = buildScale(lo, hi);
   const shades = listShades(isDark, data.isSmallerBetter(name ?? ""));
-  return { label: `best ${name}`, lo, hi, shades, unit: (/** @type {number} */ row) => clamp(scale.toUnit(values[row])) };
+  return { label: `${data.isSmallerBetter(name) === null ? "last" : "best"} ${name}`, lo, hi, shades, unit: (/** @type {number} */ row) => clamp(scale.toUnit(values[row])) };
 }
 
 /** Returns the zoom of a chart: its own, or the horizontal one of another chart. @param {any} settings @param {string} chart @param {import("./chart.js").Series[]} series */

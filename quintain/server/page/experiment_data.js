@@ -138,12 +138,23 @@ export class ExperimentData {
     return this.metricNames.find((one) => one === `validation/${name}`) ?? `validation/${name}`;
   }
 
-  /** Whether smaller values of a metric are better. @param {string} name */
+  /** Whether smaller values of a metric, or of a column of one, are better; null if nobody has said it. @param {string} name */
   isSmallerBetter(name) {
-    const known = this.bestIs.get(name);
-    if (known) return known === "min";
-    if (name === this.searchedMetric) return this.experiment?.config?.searcher?.smaller_is_better ?? true;
-    return /loss|error|perplexity/i.test(name);
+    const metric = name.replace(/\.(best|last|min|max)$/, "");
+    if (["best_metric", "latest_metric", this.searchedMetric].includes(metric)) return this.experiment?.config?.searcher?.smaller_is_better ?? true;
+    const known = this.bestIs.get(metric);
+    return known ? known === "min" : null;
+  }
+
+  /** Column of the values of a metric by which trials are told apart: the best ones, where that means something. @param {string} name */
+  valueKey(name) {
+    return `${name}.${this.isSmallerBetter(name) === null ? "last" : "best"}`;
+  }
+
+  /** Key of the column of the searched metric. */
+  get searchedKey() {
+    const key = `${this.searchedMetric}.best`;
+    return this.column(key) ? key : "best_metric";
   }
 
   /** Fetches curves that are not there yet. @param {string[]} names @param {Iterable<number> | null} [trialIds] null: all */
@@ -177,7 +188,7 @@ export class ExperimentData {
   }
 
   /** Takes over an event of the stream; one that was taken over before does no harm.
-   * @param {any} changes @returns {boolean} whether everything has to be loaded again, as metrics were taken back */
+   * @param {any} changes @returns {boolean} whether everything has to be loaded again, as metrics came or were taken back */
   applyChanges(changes) {
     for (const summary of changes.experiments ?? []) if (summary.id === this.id) this.#updateExperiment(summary);
     for (const record of changes.trials ?? []) if (record.experiment_id === this.id) this.#setTrial(record);
@@ -186,7 +197,10 @@ export class ExperimentData {
       this.curves.cut(trialId, batches);
       mustReload ||= this.rows.has(trialId);
     }
+    const { length } = this.metricNames;
     for (const point of changes.metrics ?? []) this.#addMetrics(point);
+    // The table says which values of new metrics are the best.
+    mustReload ||= this.metricNames.length > length;
     if (changes.cursor) this.cursor = changes.cursor;
     this.#changed();
     return mustReload;
@@ -249,9 +263,11 @@ export class ExperimentData {
   #addMetric(name, parts) {
     this.metricNames.push(name);
     if (parts.best_is) this.bestIs.set(name, parts.best_is);
+    const isSmallerBetter = this.isSmallerBetter(name);
     for (const part of METRIC_PARTS) {
+      if (part === "best" && isSmallerBetter === null) continue;
       const key = `${name}.${part}`;
-      const source = part === "best" ? (this.isSmallerBetter(name) ? "min" : "max") : part;
+      const source = part === "best" ? (isSmallerBetter ? "min" : "max") : part;
       const values = parts[source] ?? Array(this.numRows).fill(null);
       this.columns.push({ key, label: `${name} ${part}`, kind: "number", source: "metric" });
       this.arrays.set(key, new ColumnArray("number", values));
@@ -314,7 +330,8 @@ export class ExperimentData {
     part("last").set(row, value);
     better(part("min"), true);
     better(part("max"), false);
-    better(part("best"), this.isSmallerBetter(name));
+    const isSmallerBetter = this.isSmallerBetter(name);
+    if (isSmallerBetter !== null) better(part("best"), isSmallerBetter);
   }
 }
 

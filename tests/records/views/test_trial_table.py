@@ -90,14 +90,17 @@ def test_many_trials_may_have_different_hyperparameters():
 @pytest.mark.parametrize(
     ("name", "searcher", "best_is"),
     [
-        ("validation/accuracy", {}, "max"),
-        ("validation/masked_loss", {}, "min"),
-        ("training/Perplexity", {}, "min"),
+        ("validation/accuracy", {}, ""),
+        ("training/loss", {}, "min"),
+        ("validation/masked_loss", {}, ""),
+        ("training/learning_rate", {}, ""),
+        ("validation/mae", {"directions": {"mae": "min"}}, "min"),
+        ("validation/f1", {"further_objectives": [{"metric": "f1"}]}, "min"),
         ("validation/loss", {"metric": "loss", "smaller_is_better": False}, "max"),
         ("validation/f1", {"metric": "f1"}, "min"),
     ],
 )
-def test_the_search_says_which_value_is_the_best_and_names_say_it_of_others(
+def test_the_config_says_which_value_is_the_best_and_no_name_but_the_loss_does(
     name, searcher, best_is
 ):
     assert trial_table.find_best_statistic(name, searcher) == best_is
