@@ -93,7 +93,7 @@ def pack_curves(url):
 
 
 def test_a_zoom_is_in_the_link_and_fetches_all_points_of_few_curves(serve, open_page):
-    page = open_page(serve(num_trials=20), "#/experiments/1")
+    page = open_page(serve(num_trials=20), "#/experiments/1?tab=trials")
     points = {"batches": [300, 301, 302], "values": [0.5, "NaN", 0.5], "times": [1, 2, 3]}
     page.route(
         re.compile("/trials/.*/points"),
@@ -155,7 +155,7 @@ def test_every_chart_has_its_table(serve, open_page, tab):
 @pytest.mark.long("Details of charts; brushes, zoom and tables are tried in every run")
 def test_experiments_stand_side_by_side(serve, open_page):
     server = serve(num_trials=30)
-    page = open_page(server, "#/experiments/1")
+    page = open_page(server, "#/experiments/1?tab=trials")
     page.route(
         re.compile("/experiments/2"),
         lambda route: route.continue_(
@@ -173,7 +173,7 @@ def test_experiments_stand_side_by_side(serve, open_page):
 
 @pytest.mark.long("Details of charts; brushes, zoom and tables are tried in every run")
 def test_importance_says_why_it_is_not_told(serve, open_page):
-    page = open_page(serve(num_trials=3), "#/experiments/1")
+    page = open_page(serve(num_trials=3), "#/experiments/1?tab=trials")
     told = {"evaluator": "", "num_trials": 3, "importances": [], "problem": "Three are too few."}
     page.route(
         re.compile("/experiments/1/importance"),

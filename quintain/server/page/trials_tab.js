@@ -16,13 +16,13 @@ const GROUPS = [["trial", "Trial"], ["hparam", "Hyperparameters"], ["metric", "M
 const PAGE = 20;
 
 /** @param {any} props those of a tab */
-export function TrialsTab({ data, experiment, visible, version, status, selection, setSelection, route }) {
+export function TrialsTab({ data, experiment, visible, version, status, stops, selection, setSelection, route }) {
   const { query, setQuery, go } = route;
   const [active, setActive] = useState(-1);
   const { key, descending } = readSort(query.sort, data);
   const rows = useMemo(() => sortRows(data, visible, key, descending), [data, version, visible, key, descending]);
   const columns = useMemo(() => pickColumns(data, query.cols), [data, data.columns.length, query.cols]);
-  const phases = useMemo(() => readPhases(status, data.id), [status, data.id]);
+  const phases = useMemo(() => readPhases(status, data.id, stops), [status, data.id, stops]);
   const onSort = (/** @type {string} */ next) => {
     const isDown = next === key ? !descending : isBestFirst(next, data);
     setQuery({ sort: (isDown ? "-" : "") + next });
@@ -125,10 +125,12 @@ function pickColumns(data, chosen) {
   return [...data.columns.filter(({ key }) => USUAL.includes(key)), ...varied.slice(0, MOST_HPARAMS)];
 }
 
-/** Which of the active trials run, and which wait for slots. @param {any} status @param {number} id */
-function readPhases(status, id) {
+/** What the states of trials leave out: which run, which wait for slots, and which were stopped early.
+ * @param {any} status @param {number} id @param {Map<number, number>} stops */
+function readPhases(status, id, stops) {
   /** @type {Map<number, string>} */
   const phases = new Map();
+  for (const [trial, rung] of stops) phases.set(trial, `stopped, rung ${rung}`);
   const now = status?.experiments?.find((/** @type {any} */ one) => one.experiment_id === id);
   for (const trial of now?.waiting_trials ?? []) phases.set(trial, "waiting");
   for (const trial of now?.running_trials ?? []) phases.set(trial, "running");
@@ -138,15 +140,14 @@ function readPhases(status, id) {
 /** @param {string | undefined} text @param {ExperimentData} data */
 function readSort(text, data) {
   const key = (text ?? "").replace(/^-/, "");
-  return data.column(key) ? { key, descending: text?.startsWith("-") ?? false } : { key: "id", descending: false };
+  if (data.column(key)) return { key, descending: text?.startsWith("-") ?? false };
+  return { key: "best_metric", descending: isBestFirst("best_metric", data) };
 }
 
 /** Whether the first click on a column puts large values first: those of metrics that are better so.
  * @param {string} key @param {ExperimentData} data */
 function isBestFirst(key, data) {
-  if (key === "best_metric" || key === "latest_metric") return !data.isSmallerBetter(data.searchedMetric);
-  const metric = key.replace(/\.(best|last|min|max)$/, "");
-  return metric !== key && !data.isSmallerBetter(metric);
+  return data.isSmallerBetter(key) === false;
 }
 
 /** @param {number} id */
