@@ -6,7 +6,7 @@ import { enlarge } from "./curve_cache.js";
 /**
  * @typedef {"number" | "text" | "state" | "time" | "duration" | "share"} Kind
  * @typedef {{key: string, label: string, kind: Kind, source: "trial" | "hparam" | "metric", path?: string, log?: boolean}} Column
- *     Hyperparameters have their whole `path`, and the shortest end of it as the label.
+ *     Hyperparameters and metrics have their whole `path`, and an end of it as the label.
  */
 
 export class ColumnArray {

@@ -269,7 +269,7 @@ export class ExperimentData {
       const key = `${name}.${part}`;
       const source = part === "best" ? (isSmallerBetter ? "min" : "max") : part;
       const values = parts[source] ?? Array(this.numRows).fill(null);
-      this.columns.push({ key, label: `${name} ${part}`, kind: "number", source: "metric" });
+      this.columns.push({ key, label: `${name.replace(/^validation\//, "")} ${part}`, kind: "number", source: "metric", path: `${name} ${part}` });
       this.arrays.set(key, new ColumnArray("number", values));
     }
   }

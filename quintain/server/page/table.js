@@ -20,12 +20,12 @@ const SCROLLBAR = 18;
  *   data: import("./experiment_data.js").ExperimentData, rows: Int32Array, columns: Column[], version: number,
  *   sort: {key: string, descending: boolean}, onSort: (key: string) => void,
  *   selection: Set<number>, onSelect: (ids: number[], isSelected: boolean) => void,
- *   phases: Map<number, string>, active: number, onActive: (at: number) => void,
+ *   phases: Map<number, string>, stops: Map<number, number>, active: number, onActive: (at: number) => void,
  *   hrefOf: (id: number) => string, onOpen: (id: number) => void, label: string,
  * }} props
  */
 export function VirtualTable(props) {
-  const { data, rows, columns, sort, onSort, selection, onSelect, phases, active, onActive, hrefOf, onOpen, label } = props;
+  const { data, rows, columns, sort, onSort, selection, onSelect, phases, stops, active, onActive, hrefOf, onOpen, label } = props;
   const box = useRef();
   const [first, setFirst] = useState(0);
   const [height, setHeight] = useState(600);
@@ -65,7 +65,7 @@ export function VirtualTable(props) {
     const row = rows[at];
     const id = data.ids[row];
     shown.push(h(Row, { key: at % numShown, at, row, data, columns, version: props.version, isSelected: selection.has(id),
-      phase: phases.get(id), isActive: at === active, actions: actions.current }));
+      phase: phases.get(id), rung: stops.get(id), isActive: at === active, actions: actions.current }));
   }
   const style = {
     "--layout": `${CHECK}px ${columns.map(layOut).join(" ")}`,
@@ -116,10 +116,10 @@ class Row extends Component {
   }
 
   render() {
-    const { at, row, data, columns, phase, isSelected, isActive, actions } = this.props;
+    const { at, row, data, columns, phase, rung, isSelected, isActive, actions } = this.props;
     const id = data.ids[row];
     const cells = columns.map((/** @type {Column} */ column, /** @type {number} */ place) =>
-      drawCell(column, data, row, { place, phase, hrefOf: actions.hrefOf }));
+      drawCell(column, data, row, { place, phase, rung, hrefOf: actions.hrefOf }));
     const check = h("input", { type: "checkbox", checked: isSelected, tabIndex: -1, "aria-label": `Select trial ${id}`,
       onClick: (/** @type {MouseEvent} */ event) => actions.toggle(at, event.shiftKey) });
     const props = {
@@ -133,13 +133,14 @@ class Row extends Component {
 }
 
 /** @param {Column} column @param {any} data @param {number} row
- * @param {{place: number, phase?: string, hrefOf: (id: number) => string}} how */
-function drawCell(column, data, row, { place, phase, hrefOf }) {
+ * @param {{place: number, phase?: string, rung?: number, hrefOf: (id: number) => string}} how */
+function drawCell(column, data, row, { place, phase, rung, hrefOf }) {
   const value = data.value(column.key, row);
   const props = { key: place, role: "gridcell", class: `grid-cell ${alignOf(column)}`, title: undefined };
   if (column.key === "id") return h("div", props, h("a", { href: hrefOf(value), tabIndex: -1 }, value));
   if (column.kind === "state") {
-    const state = (["ACTIVE", "COMPLETED"].includes(value) && phase) || String(value).toLowerCase();
+    const isStopped = value === "COMPLETED" && rung !== undefined;
+    const state = isStopped ? `stopped, rung ${rung}` : (value === "ACTIVE" && phase) || String(value).toLowerCase();
     const reason = format.short(data.value("reason", row), 1000);
     return h("div", props, h("span", { class: `badge state-${state.split(",")[0]}`, title: reason || undefined }, state));
   }

@@ -22,7 +22,7 @@ export function TrialsTab({ data, experiment, visible, version, status, stops, s
   const { key, descending } = readSort(query.sort, data);
   const rows = useMemo(() => sortRows(data, visible, key, descending), [data, version, visible, key, descending]);
   const columns = useMemo(() => pickColumns(data, query.cols), [data, data.columns.length, query.cols]);
-  const phases = useMemo(() => readPhases(status, data.id, stops), [status, data.id, stops]);
+  const phases = useMemo(() => readPhases(status, data.id), [status, data.id]);
   const onSort = (/** @type {string} */ next) => {
     const isDown = next === key ? !descending : isBestFirst(next, data);
     setQuery({ sort: (isDown ? "-" : "") + next });
@@ -36,7 +36,7 @@ export function TrialsTab({ data, experiment, visible, version, status, stops, s
   useTableKeys({ data, rows, active, setActive, selection, setSelection, onSelect, onOpen });
   if (!data.numRows) return html`<${NoTrials} experiment=${experiment} />`;
   if (!rows.length) return html`<${NoneFits} data=${data} setQuery=${setQuery} />`;
-  const props = { data, rows, columns, version, sort: { key, descending }, onSort, selection, onSelect, phases, active, onOpen };
+  const props = { data, rows, columns, version, sort: { key, descending }, onSort, selection, onSelect, phases, stops, active, onOpen };
   return html`<${VirtualTable} ...${props} onActive=${setActive} hrefOf=${hrefOf} label="Trials" />`;
 }
 
@@ -125,12 +125,10 @@ function pickColumns(data, chosen) {
   return [...data.columns.filter(({ key }) => USUAL.includes(key)), ...varied.slice(0, MOST_HPARAMS)];
 }
 
-/** What the states of trials leave out: which run, which wait for slots, and which were stopped early.
- * @param {any} status @param {number} id @param {Map<number, number>} stops */
-function readPhases(status, id, stops) {
+/** Which of the active trials run, and which wait for slots. @param {any} status @param {number} id */
+function readPhases(status, id) {
   /** @type {Map<number, string>} */
   const phases = new Map();
-  for (const [trial, rung] of stops) phases.set(trial, `stopped, rung ${rung}`);
   const now = status?.experiments?.find((/** @type {any} */ one) => one.experiment_id === id);
   for (const trial of now?.waiting_trials ?? []) phases.set(trial, "waiting");
   for (const trial of now?.running_trials ?? []) phases.set(trial, "running");
