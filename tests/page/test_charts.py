@@ -81,6 +81,21 @@ def test_axes_are_moved_and_brushed_by_the_keyboard(serve, open_page):
     expect(page).to_have_url(re.compile(r"brush=.*learning_rate.*(,|%2C)0\.001"))
 
 
+def test_a_legend_names_settings_and_hides_curves(serve, open_page):
+    page = open_page(
+        serve(num_trials=3), "#/experiments/1?tab=curves&show=all&metrics=training/loss"
+    )
+    names = page.locator(".chart-legend button")
+    expect(names).to_have_count(3)
+    expect(names.first).to_contain_text("learning_rate")
+
+    names.first.click()
+    expect(names.first).to_have_attribute("aria-pressed", "false")
+    expect(page.get_by_role("group", name=re.compile("2 curves"))).to_be_visible()
+    names.first.click()
+    expect(page.get_by_role("group", name=re.compile("3 curves"))).to_be_visible()
+
+
 def pack_curves(url):
     """Returns an answer of `/curves`: 100 points of each trial, as many as are left of more."""
     query = urllib.parse.parse_qs(urllib.parse.urlsplit(url).query)

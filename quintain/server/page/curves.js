@@ -4,6 +4,8 @@ import { Chart } from "./chart.js";
 import { nameCurve, useCurves, useFullPoints, useSame, useVersion } from "./chart_data.js";
 import { ShadeLegend, TrialTip } from "./chart_parts.js";
 import { assignLooks, colorOf, listShades, shadeOf, useTheme } from "./colors.js";
+import { brief } from "./chart_table.js";
+import { listDifferences } from "./comparison.js";
 import { CurveControls } from "./curve_controls.js";
 import { chooseRows, findEpochs, groupMetrics, readSettings, toAxis, writeRange } from "./curve_choice.js";
 import * as format from "./format.js";
@@ -15,6 +17,7 @@ import { Empty, Loading, Problem } from "./widgets.js";
 const MANY_CURVES = 300;
 const MAX_ASKED_IDS = 200;
 const MAX_HUES = 24;
+const MAX_DETAILS = 2;
 const TRAINING_DASH = [5, 3];
 const X_LABELS = { batches: "batches", epochs: "epochs", relative: "time since its start", wall: "wall time" };
 const X_KINDS = /** @type {const} */ ({ batches: "number", epochs: "number", relative: "duration", wall: "clock" });
@@ -93,6 +96,7 @@ function MetricChart(props) {
 function buildSeries({ data, rows, metrics, settings, selection, theme, tint, shades, parts }) {
   const epochs = findEpochs(data);
   const starts = data.get("start_time");
+  const differing = listDifferences(data, rows).slice(0, MAX_DETAILS);
   const isDimmed = selection.size > 0 && settings.show !== "selected";
   const looks = tint === "trial" || isDimmed ? assignLooks(rows.length > MAX_HUES ? [...selection] : rows.map((/** @type {number} */ row) => data.ids[row]), theme.isDark) : new Map();
   /** @type {import("./chart.js").Series[]} */
@@ -111,6 +115,7 @@ function buildSeries({ data, rows, metrics, settings, selection, theme, tint, sh
       const isTraining = metrics.length > 1 && metric.startsWith("training/");
       series.push({
         name: metrics.length > 1 ? `Trial ${id}, ${metric}` : `Trial ${id}`,
+        detail: differing.map(({ key, label }) => `${label} ${brief(data.value(key, row))}`).join(", "),
         x: toAxis(curve, settings.x, { epochs: epochs ? epochs(row) : NaN, start: Number(starts[row]) }),
         y: curve.values,
         color,
