@@ -28,7 +28,7 @@ import { html, useMemo, useState } from "./vendor/preact.js";
 
 const HIT_PX = 24;
 const MAX_POINTS = 4000;
-const MAX_NAMED = 12;
+const MAX_NAMED = 24;
 const MAX_RAW = 20;
 /** Around a point that is alone on an axis of time. */
 const SINGLE_SECS = 10;
