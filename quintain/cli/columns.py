@@ -9,7 +9,18 @@ from quintain.config import provenance
 from quintain.records.rows import checkpoint as checkpoint_lib
 from quintain.records.rows import experiment as experiment_lib
 from quintain.records.rows import states, trial
-from quintain.records.views import metric_order
+from quintain.records.views import metric_order, trial_names
+
+
+def format_hparams(hparams: Mapping[str, Any]) -> str:
+    """Returns hyperparameters by their short names in one line."""
+    return output.format_value(_shorten(hparams))
+
+
+def _shorten(hparams: Mapping[str, Any]) -> dict[str, Any]:
+    flat = provenance.flatten(hparams)
+    return {name: flat[path] for path, name in trial_names.shorten_paths(flat).items()}
+
 
 TRIAL_COLUMNS: Final[tuple[output.Column[trial.TrialRecord], ...]] = (
     output.Column("id", lambda row: row.id),
@@ -19,7 +30,7 @@ TRIAL_COLUMNS: Final[tuple[output.Column[trial.TrialRecord], ...]] = (
     output.Column("best", lambda row: row.best_metric),
     output.Column("latest", lambda row: row.latest_metric),
     output.Column("restarts", lambda row: row.restarts, is_optional=True),
-    output.Column("hparams", lambda row: row.hparams, can_shrink=True),
+    output.Column("hparams", lambda row: row.hparams, format_hparams, can_shrink=True),
     output.Column("reason", lambda row: row.reason, can_shrink=True, is_optional=True),
 )
 
@@ -38,7 +49,7 @@ BEST_COLUMNS: Final[tuple[output.Column[dict[str, Any]], ...]] = (
     output.Column("trial", lambda row: row["trial"]),
     output.Column("metric", lambda row: row["metric"]),
     output.Column("batches", lambda row: row["batches"]),
-    output.Column("hparams", lambda row: row["hparams"], can_shrink=True),
+    output.Column("hparams", lambda row: row["hparams"], format_hparams, can_shrink=True),
     output.Column("checkpoint", lambda row: row["checkpoint"]),
 )
 
@@ -121,11 +132,10 @@ def to_best_row(
 
 
 def flatten_hparams(hparams: Mapping[str, Any]) -> list[str]:
-    """Returns `name: value` for each hyperparameter, nested ones by dotted names.
+    """Returns `name: value` for each hyperparameter by its short name.
 
     Example:
         >>> flatten_hparams({"a": {"b": 1}, "c": "x"})
-        ['a.b: 1', 'c: x']
+        ['b: 1', 'c: x']
     """
-    flat = provenance.flatten(hparams)
-    return [f"{name}: {output.format_value(value)}" for name, value in flat.items()]
+    return [f"{name}: {output.format_value(value)}" for name, value in _shorten(hparams).items()]

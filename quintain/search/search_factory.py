@@ -64,10 +64,8 @@ def build_method(
     shared = searcher_config.SearcherConfig().as_dict()
     arguments: dict[str, Any] = {}
     for name, value in config.as_dict().items():
-        if isinstance(value, Mapping):
-            arguments |= value
-        elif name not in shared:
-            arguments[name] = value
+        if name not in shared:
+            arguments |= value if isinstance(value, Mapping) else {name: value}
     module, _, name = config.METHOD.partition(":")
     build: Build = getattr(importlib.import_module(f"quintain.search.{module}"), name)
     return build(space, random, **arguments)

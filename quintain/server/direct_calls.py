@@ -183,7 +183,7 @@ class DirectCalls(calls.Calls):
             table = tables.read_table(session, experiment)
         name = metric_name or experiment.config.get("searcher", {}).get("metric", "")
         found = table.metrics[tables.find_metric(name, table)]
-        values = getattr(found, found.best_is)
+        values = getattr(found, found.best_is or "last")
         return importance_lib.evaluate(
             table.hparams,
             [None if value is None else float(value) for value in values],

@@ -26,7 +26,7 @@ from quintain.core.progressive import configs as progressive_configs
 from quintain.distribute import distribution, runtime_environment
 from quintain.input.diagnosis import data_faults
 from quintain.records.config import experiment_spec, source_names
-from quintain.run import run_files
+from quintain.run import run_files, runner_factory
 from quintain.search import hyperparameters
 from quintain.search import space as space_lib
 from quintain.settings import config_definitions as cfg
@@ -56,7 +56,7 @@ class TaskTrial(base_trial.Trial):
     controller_module: ClassVar[str] = "quintain.trials.task_trial"
 
 
-def check(config: Mapping[str, Any], model_dir: str | None = None) -> None:
+def check(config: Mapping[str, Any], model_dir: str | None = None) -> dict[str, str]:
     """Checks that all hyperparameters of an experiment are settings that its config takes.
 
     Every hyperparameter is tried with all its values, or at the ends of its range.
@@ -64,6 +64,9 @@ def check(config: Mapping[str, Any], model_dir: str | None = None) -> None:
     Args:
         config: The complete config of the platform's experiment, as plain data.
         model_dir: Directory with code that registers experiments; None if there is none.
+
+    Returns:
+        For each metric of which the task says so, whether its `min` or `max` is the best value.
 
     Raises:
         ConfigError: Listing all that is wrong, under `entrypoint` or `hyperparameters.NAME`.
@@ -88,6 +91,8 @@ def check(config: Mapping[str, Any], model_dir: str | None = None) -> None:
         problems = _find_unused(_apply(base, firsts), firsts)
     if problems:
         raise errors.ConfigError.from_problems(problems)
+    labels = runner_factory.merge_metric_labels(base)
+    return {name: label.best for name, label in labels.items() if label.best}
 
 
 def build_params(

@@ -9,6 +9,7 @@ const data = {
   searchedMetric: "validation/loss",
   experiment: { config: { records_per_epoch: 640 } },
   isSmallerBetter: () => true,
+  valueKey: (name) => `${name}.best`,
   get: (key) => columns[key],
   column: (key) => columns[key] && { key },
   rowOf: (id) => id - 1,

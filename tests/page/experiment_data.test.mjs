@@ -48,6 +48,15 @@ async function loadData(curves = []) {
   return { data, asked, source };
 }
 
+test("hyperparameters are labelled by the shortest ends of their paths that mean nothing else", async () => {
+  const { data } = await loadData();
+  assert.deepEqual([data.column("hparams.model.units").label, data.column("hparams.model.units").path], ["units", "model.units"]);
+  const trial = { id: 3, experiment_id: 1, state: "ACTIVE", hparams: { head: { units: 2, rate: 1, seed: 5, score: 6 } } };
+  data.applyChanges({ trials: [trial] });
+  const paths = ["model.units", "head.units", "rate", "head.rate", "head.seed", "head.score"];
+  assert.deepEqual(paths.map((path) => data.shortName(`hparams.${path}`)), paths);
+});
+
 test("columns are numbers where all values are, and tell NaN from what is missing", async () => {
   const { data } = await loadData();
   assert.deepEqual([...data.get("best_metric")], [0.5, NaN]);
@@ -69,20 +78,21 @@ test("hyperparameters come in the order of the config, with bounds of log as val
 test("a new trial, a new metric and a hyperparameter of a new kind find their places", async () => {
   const { data } = await loadData();
   const record = { id: 9, experiment_id: 1, state: "ACTIVE", hparams: { rate: "fast", model: { units: 2 } }, total_batches: 5, start_time: 1, end_time: null };
-  data.applyChanges({ trials: [record], metrics: [[9, "training", 5, 10, { loss: 2.5, words: "x" }], [9, "training", 6, 11, { loss: "NaN" }], [9, "training", 7, 12, { loss: 3 }]] });
+  const mustReload = data.applyChanges({ trials: [record], metrics: [[9, "training", 5, 10, { loss: 2.5, words: "x" }], [9, "training", 6, 11, { loss: "NaN" }], [9, "training", 7, 12, { loss: 3 }]] });
   assert.deepEqual([data.numRows, data.rowOf(9), data.value("hparams.model.units", 2)], [3, 2, 2]);
   assert.deepEqual(data.get("hparams.rate"), ["0.1", "Infinity", "fast"]);
   assert.equal(data.column("hparams.rate").kind, "text");
-  assert.deepEqual(["last", "min", "max", "best"].map((part) => data.value(`training/loss.${part}`, 2)), [3, 2.5, 3, 2.5]);
+  assert.deepEqual(["last", "min", "max", "best"].map((part) => data.value(`training/loss.${part}`, 2)), [3, 2.5, 3, null]);
+  assert.equal(mustReload, true, "the table says which value of the new metric is the best");
   assert.equal(data.value("training/loss.last", 0), null);
   assert.equal(data.column("training/words.last"), undefined);
 });
 
-test("the searched metric is better as the config says, others by their names", async () => {
+test("the searched metric is better as the config says, others as the master says, and the rest has no best", async () => {
   const { data } = await loadData();
   data.applyChanges({ metrics: [[1, "validation", 40, 9, { accuracy: 0.45 }], [1, "validation", 60, 10, { accuracy: 0.7 }]] });
   assert.deepEqual(["last", "min", "max", "best"].map((part) => data.value(`validation/accuracy.${part}`, 0)), [0.7, 0.4, 0.7, 0.7]);
-  assert.deepEqual(["validation/accuracy", "training/loss", "training/bleu", "training/score"].map((name) => data.isSmallerBetter(name)), [false, true, false, true]);
+  assert.deepEqual(["validation/accuracy", "training/loss", "training/bleu", "training/score"].map((name) => data.isSmallerBetter(name)), [false, null, null, true]);
   assert.deepEqual([...data.get("training/score.best")], [1, 3]);
 });
 

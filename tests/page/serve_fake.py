@@ -30,6 +30,8 @@ TYPES = {
 POLICY = "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
 METRICS = ("validation/accuracy", "training/loss")
 NUM_POINTS = 50
+NUM_STOPPED = 5
+UUID = "00000000-0000-4000-8000-000000000001"
 SPACE = {
     "learning_rate": {"type": "log", "minval": -5, "maxval": -1, "base": 10},
     "model": {
@@ -193,6 +195,25 @@ class Home:
             else {},
         }
 
+    def to_search(self) -> dict[str, Any]:
+        """Returns a bracket of two rungs, in the first of which some trials were stopped."""
+        ended = [one["id"] for one in self.trials if one["state"] == "COMPLETED"]
+        stopped, others = ended[:NUM_STOPPED], ended[NUM_STOPPED:]
+        rungs = [
+            [(one, "stopped") for one in stopped] + [(one, "promoted") for one in others],
+            [(one, "done") for one in others],
+        ]
+        lists = [[[one, None, outcome] for one, outcome in rung] for rung in rungs]
+        brackets = [
+            {
+                "rungs": [
+                    {"units": 1, "batches": 100 * at, "trials": trials}
+                    for at, trials in enumerate(lists, 1)
+                ]
+            }
+        ]
+        return {"kind": "adaptive_asha", "brackets": brackets, "lineage": []}
+
     def choose(self, where: str) -> list[dict[str, int]]:
         """Returns the trials that an expression chooses."""
         found = self.to_table()
@@ -320,6 +341,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 }
             ),
             "/experiments/1/table": self.home.to_table,
+            "/experiments/1/search": self.home.to_search,
+            "/experiments/1/importance": lambda: {
+                "evaluator": "fanova",
+                "num_trials": len(self.home.trials),
+                "importances": [["learning_rate", 0.8], ["model.dropout", 0.2]],
+                "problem": "",
+            },
             "/master": lambda: {
                 "version": "0",
                 "home": "/tmp",
@@ -337,6 +365,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 "application/octet-stream",
                 self.home.to_curves(query.get("metric", []), trial_ids),
             )
+        elif path.endswith("/checkpoints"):
+            checkpoint = {"uuid": UUID, "state": "COMPLETED", "metric": 0.9, "total_batches": 9}
+            self.send_json(200, [checkpoint])
         elif path in answers:
             self.send_json(200, answers[path]())
         elif path == "/experiments/1/trials":

@@ -81,6 +81,21 @@ def test_axes_are_moved_and_brushed_by_the_keyboard(serve, open_page):
     expect(page).to_have_url(re.compile(r"brush=.*learning_rate.*(,|%2C)0\.001"))
 
 
+def test_a_legend_names_settings_and_hides_curves(serve, open_page):
+    page = open_page(
+        serve(num_trials=3), "#/experiments/1?tab=curves&show=all&metrics=training/loss"
+    )
+    names = page.locator(".chart-legend button")
+    expect(names).to_have_count(3)
+    expect(names.first).to_contain_text("learning_rate")
+
+    names.first.click()
+    expect(names.first).to_have_attribute("aria-pressed", "false")
+    expect(page.get_by_role("group", name=re.compile("2 curves"))).to_be_visible()
+    names.first.click()
+    expect(page.get_by_role("group", name=re.compile("3 curves"))).to_be_visible()
+
+
 def pack_curves(url):
     """Returns an answer of `/curves`: 100 points of each trial, as many as are left of more."""
     query = urllib.parse.parse_qs(urllib.parse.urlsplit(url).query)
@@ -93,7 +108,7 @@ def pack_curves(url):
 
 
 def test_a_zoom_is_in_the_link_and_fetches_all_points_of_few_curves(serve, open_page):
-    page = open_page(serve(num_trials=20), "#/experiments/1")
+    page = open_page(serve(num_trials=20), "#/experiments/1?tab=trials")
     points = {"batches": [300, 301, 302], "values": [0.5, "NaN", 0.5], "times": [1, 2, 3]}
     page.route(
         re.compile("/trials/.*/points"),
@@ -155,7 +170,7 @@ def test_every_chart_has_its_table(serve, open_page, tab):
 @pytest.mark.long("Details of charts; brushes, zoom and tables are tried in every run")
 def test_experiments_stand_side_by_side(serve, open_page):
     server = serve(num_trials=30)
-    page = open_page(server, "#/experiments/1")
+    page = open_page(server, "#/experiments/1?tab=trials")
     page.route(
         re.compile("/experiments/2"),
         lambda route: route.continue_(
@@ -173,7 +188,7 @@ def test_experiments_stand_side_by_side(serve, open_page):
 
 @pytest.mark.long("Details of charts; brushes, zoom and tables are tried in every run")
 def test_importance_says_why_it_is_not_told(serve, open_page):
-    page = open_page(serve(num_trials=3), "#/experiments/1")
+    page = open_page(serve(num_trials=3), "#/experiments/1?tab=trials")
     told = {"evaluator": "", "num_trials": 3, "importances": [], "problem": "Three are too few."}
     page.route(
         re.compile("/experiments/1/importance"),

@@ -26,9 +26,8 @@ def read_column(page, place):
 
 
 def test_table_of_10000_trials_keeps_few_rows_in_the_document_and_sorts_nan_last(serve, open_page):
-    page = open_page(serve(num_trials=10_000), "#/experiments/1")
+    page = open_page(serve(num_trials=10_000), "#/experiments/1?tab=trials")
 
-    page.get_by_role("columnheader", name="best accuracy").get_by_role("button").click()
     expect(page.get_by_role("columnheader", name="best accuracy")).to_have_attribute(
         "aria-sort", "descending"
     )
@@ -43,7 +42,9 @@ def test_table_of_10000_trials_keeps_few_rows_in_the_document_and_sorts_nan_last
 
 
 def test_live_trials_change_neither_scroll_nor_order_nor_selection(serve, open_page):
-    page = open_page(serve(num_trials=300, is_live=True), "#/experiments/1?sort=-id&sel=7,280-282")
+    page = open_page(
+        serve(num_trials=300, is_live=True), "#/experiments/1?tab=trials&sort=-id&sel=7,280-282"
+    )
     grid = page.locator(".grid")
 
     expect(page.locator(ROWS).first).to_be_visible()
@@ -61,7 +62,7 @@ def test_live_trials_change_neither_scroll_nor_order_nor_selection(serve, open_p
 
 def test_page_says_that_the_master_is_gone_and_goes_on_when_it_is_back(serve, open_page):
     first = serve(num_trials=50, is_live=True)
-    page = open_page(first, "#/experiments/1", may_lose_master=True)
+    page = open_page(first, "#/experiments/1?tab=trials", may_lose_master=True)
     expect(page.locator(".connection")).to_have_text("live")
     expect(page.locator(ROWS).first).to_be_visible()
 
@@ -75,7 +76,7 @@ def test_page_says_that_the_master_is_gone_and_goes_on_when_it_is_back(serve, op
 
 
 def test_filter_chooses_rows_and_names_the_mistake_in_a_wrong_one(serve, open_page):
-    page = open_page(serve(num_trials=500), "#/experiments/1", expected="status of 400")
+    page = open_page(serve(num_trials=500), "#/experiments/1?tab=trials", expected="status of 400")
     expect(page.locator(ROWS).first).to_be_visible()
 
     page.get_by_role("button", name="?").click()
@@ -90,12 +91,44 @@ def test_filter_chooses_rows_and_names_the_mistake_in_a_wrong_one(serve, open_pa
     expect(page.locator(".filter-count")).to_have_text(re.compile(r"^\d+ of 500 trials"))
     page.get_by_role("button", name="completed").click()
     assert set(read_column(page, 10)) == {"lamb"}
-    assert set(read_column(page, 2)) == {"completed"}
+    assert set(read_column(page, 2)) <= {"completed", "stopped, rung 0"}
+
+
+def test_hyperparameters_have_short_names_everywhere_and_their_paths_on_hover(serve, open_page):
+    page = open_page(serve(num_trials=100), "#/experiments/1?tab=trials&where=layers+%3E+4")
+
+    expect(page.locator(".filter-count")).to_have_text(re.compile(r"^\d+ of 100 trials"))
+    head = page.get_by_role("columnheader", name="layers").get_by_role("button")
+    expect(head).to_have_attribute("title", "model.layers: sort")
+    expect(page.locator(".grid-group")).to_have_text(["model"])
+
+    page.get_by_role("link", name="Parallel").click()
+    axis = page.get_by_role("button", name="dropout", exact=True)
+    expect(axis).to_have_attribute("title", re.compile("^model.dropout:"))
+
+
+def test_overview_has_the_best_trial_its_use_and_what_became_of_the_others(serve, open_page):
+    page = open_page(serve(num_trials=200), "#/experiments/1")
+
+    best = page.get_by_role("region", name="Best trial", exact=True)
+    expect(best).to_contain_text("quintain checkpoint export 00000000-0000-4000-8000-000000000001")
+    expect(best.get_by_text("dropout")).to_have_attribute("title", "model.dropout")
+    expect(page.get_by_text("5 stopped early at rung 0")).to_be_visible()
+    expect(page.get_by_role("region", name="What mattered")).to_contain_text("0.800")
+    expect(page.get_by_role("region", name="Curves of the best trials")).to_contain_text("Trial")
+    expect(page.get_by_role("region", name="What failed")).to_contain_text("loss</b> is NaN")
+
+    page.get_by_role("link", name="Trials200").click()
+    expect(page.get_by_role("columnheader", name="best accuracy")).to_have_attribute(
+        "aria-sort", "descending"
+    )
+    page.get_by_label("Filter trials").fill("id < 20")
+    expect(page.get_by_text("stopped, rung 0")).to_have_count(5)
 
 
 def test_link_shows_the_same_view(serve, open_page):
     server = serve(num_trials=200)
-    page = open_page(server, "#/experiments/1")
+    page = open_page(server, "#/experiments/1?tab=trials")
     page.get_by_role("columnheader", name="learning_rate").get_by_role("button").click()
     page.get_by_role("button", name="Columns").click()
     page.get_by_label("restarts").check()
@@ -104,7 +137,7 @@ def test_link_shows_the_same_view(serve, open_page):
     page.get_by_label("Select trial").nth(2).click()
     page.get_by_label("Select trial").nth(5).click(modifiers=["Shift"])
     expect(page.locator(ROWS + ".selected")).to_have_count(4)
-    expect(page).to_have_url(re.compile("sel="))
+    expect(page).to_have_url(re.compile("sel=.*(,|%2C|-)"))
 
     other = open_page(server, page.url.split("/", 3)[3])
 
@@ -117,7 +150,7 @@ def test_link_shows_the_same_view(serve, open_page):
 
 @pytest.mark.long("Details of the table; test_large_search.py tries it on a real master")
 def test_way_back_from_a_trial_leads_to_the_same_rows(serve, open_page):
-    page = open_page(serve(num_trials=2000), "#/experiments/1?sort=-id")
+    page = open_page(serve(num_trials=2000), "#/experiments/1?tab=trials&sort=-id")
     expect(page.locator(ROWS).first).to_be_visible()
 
     page.locator(".grid").evaluate("(grid) => { grid.scrollTop = 9000; }")
@@ -136,7 +169,7 @@ def test_a_key_counts_as_soon_as_there_are_rows(serve, open_page):
         window.setTimeout = (call, ms, ...rest) => later(call, (ms || 0) + 5000, ...rest);
         window.requestAnimationFrame = () => 0;
     """
-    page = open_page(serve(num_trials=100), "#/experiments/1", script=slow)
+    page = open_page(serve(num_trials=100), "#/experiments/1?tab=trials", script=slow)
     expect(page.locator(ROWS).first).to_be_visible()
 
     page.keyboard.type("jjx")
@@ -144,7 +177,7 @@ def test_a_key_counts_as_soon_as_there_are_rows(serve, open_page):
 
 
 def test_keys_walk_select_and_open(serve, open_page):
-    page = open_page(serve(num_trials=100), "#/experiments/1")
+    page = open_page(serve(num_trials=100), "#/experiments/1?tab=trials")
     expect(page.locator(ROWS).first).to_be_visible()
 
     page.keyboard.type("jjxjj")
@@ -162,7 +195,7 @@ def test_keys_walk_select_and_open(serve, open_page):
 
 @pytest.mark.long("Details of the table; test_large_search.py tries it on a real master")
 def test_csv_has_all_rows_and_columns(serve, open_page, tmp_path):
-    page = open_page(serve(num_trials=1200), "#/experiments/1")
+    page = open_page(serve(num_trials=1200), "#/experiments/1?tab=trials")
 
     with page.expect_download() as download:
         page.get_by_role("button", name="CSV").click()
@@ -197,7 +230,7 @@ def test_empty_home_says_what_to_do_next(serve, open_page):
 
 @pytest.mark.long("Details of the table; test_large_search.py tries it on a real master")
 def test_phone_scrolls_the_table_and_not_the_page(serve, open_page):
-    page = open_page(serve(num_trials=100), "#/experiments/1")
+    page = open_page(serve(num_trials=100), "#/experiments/1?tab=trials")
     page.set_viewport_size({"width": 390, "height": 800})
     expect(page.locator(ROWS).first).to_be_visible()
 

@@ -96,7 +96,7 @@ def read_column(visit, name):
 
 def test_ten_thousand_trials_are_sorted_filtered_brushed_and_saved(server, visit, tmp_path):
     page = visit.page
-    visit.open(server.sign_in.build_link(), "/experiments/1")
+    visit.open(server.sign_in.build_link(), "/experiments/1?tab=trials")
     visit.wait("10,000 trials")
     page.get_by_role("columnheader", name="best accuracy").click()
     page.get_by_role("columnheader", name="best accuracy").click()
@@ -192,7 +192,7 @@ def test_what_is_not_there_is_said_in_words(server, visit, place):
 
 def test_it_can_be_read_on_a_phone(server, visit):
     visit.page.set_viewport_size({"width": 390, "height": 800})
-    visit.open(server.sign_in.build_link(), "/experiments/1")
+    visit.open(server.sign_in.build_link(), "/experiments/1?tab=trials")
     visit.wait("10,000 trials")
     visit.take_picture("phone")
     assert visit.page.evaluate("document.documentElement.scrollWidth") <= 390

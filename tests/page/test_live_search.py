@@ -92,6 +92,9 @@ def test_a_search_is_watched_and_steered(home, visit, tmp_path):
             break
         page.wait_for_timeout(100)
     assert best.inner_text() != before
+    visit.take_picture("overview")
+    visit.go("/experiments/1?tab=trials")
+    page.get_by_role("row").nth(1).wait_for()
     visit.take_picture("trials")
 
     page.get_by_role("button", name="Pause").click()

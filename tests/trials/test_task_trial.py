@@ -191,7 +191,10 @@ def test_hyperparameters_that_are_settings_are_fine(tmp_path):
         "task": {"units": {"type": "int", "minval": 2, "maxval": 8}},
         "batch_size": {"type": "categorical", "vals": [4, 8]},
     }
-    task_trial.check(config(**space), str(tmp_path))
+    assert task_trial.check(config(**space), str(tmp_path)) == {
+        "training_loss": "min",
+        "validation_loss": "min",
+    }
 
 
 @pytest.mark.parametrize(

@@ -43,12 +43,12 @@ def pareto(experiment_id: int, objectives: tuple[str, ...], as_json: bool, as_cs
     named = table.name_all()
     values = [named[_find_column(name, named)] for name in chosen]
     front = find_front(list(zip(*values, strict=True)), list(chosen.values()))
-    hparams = [name for name in named if name.startswith(trial_names.HPARAMS)]
+    hparams = trial_names.shorten_paths(table.hparams, ("id", "checkpoint", *chosen))
     rows = [
         {
             "id": named["id"][row],
             **{name: column[row] for name, column in zip(chosen, values, strict=True)},
-            **{trial_names.shorten(name): named[name][row] for name in hparams},
+            **{name: table.hparams[path][row] for path, name in hparams.items()},
             "checkpoint": named["latest_checkpoint"][row],
         }
         for row in front

@@ -182,9 +182,8 @@ class Experiment:
         for path, values in table.hparams.items():
             columns[f"hparams.{path}"] = list(values)
         for name, found in table.metrics.items():
-            columns[f"{name}.best"] = frames.to_numbers(
-                found.max if found.best_is == "max" else found.min
-            )
+            if found.best_is:
+                columns[f"{name}.best"] = frames.to_numbers(getattr(found, found.best_is))
             columns[f"{name}.last"] = frames.to_numbers(found.last)
         frame = pandas.DataFrame(columns).set_index("id")
         for name in ("start_time", "end_time"):

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,6 +22,9 @@ class MetricLabel:
     format: str | None = None
     """Format of the number, such as `.1%`. None shows as many digits as its size asks for."""
 
+    best: Literal["min", "max", ""] = ""
+    """Which of its values is the best, the smallest or the largest; empty if neither is."""
+
     is_minor: bool = False
     """Whether the lines leave it out; it is in the table at the end of the run, and in the logs."""
 
@@ -36,8 +39,8 @@ class MetricLabel:
 
 
 LOSSES: Final[Mapping[str, MetricLabel]] = {
-    "training_loss": MetricLabel("loss"),
-    "validation_loss": MetricLabel("loss"),
+    "training_loss": MetricLabel("loss", best="min"),
+    "validation_loss": MetricLabel("loss", best="min"),
 }
 """Losses that the trainer itself measures, of every task."""
 

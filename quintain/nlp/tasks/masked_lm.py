@@ -77,9 +77,9 @@ class MaskedLMTask(base_task.Task):
     """
 
     metric_labels: typing.ClassVar = {
-        "masked_lm_accuracy": base_task.MetricLabel("accuracy"),
-        "lm_example_loss": base_task.MetricLabel("word loss"),
-        "next_sentence_accuracy": base_task.MetricLabel("next sentence"),
+        "masked_lm_accuracy": base_task.MetricLabel("accuracy", best="max"),
+        "lm_example_loss": base_task.MetricLabel("word loss", best="min"),
+        "next_sentence_accuracy": base_task.MetricLabel("next sentence", best="max"),
     }
 
     @property

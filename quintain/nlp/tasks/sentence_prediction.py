@@ -49,7 +49,7 @@ class SentencePredictionTask(prediction_serving.ServesPredictions):
         Devlin et al., 2019, section 4.1 (https://arxiv.org/abs/1810.04805).
     """
 
-    metric_labels: ClassVar = {"cls_accuracy": base_task.MetricLabel("accuracy")}
+    metric_labels: ClassVar = {"cls_accuracy": base_task.MetricLabel("accuracy", best="max")}
 
     _task_config: SentencePredictionConfig
 

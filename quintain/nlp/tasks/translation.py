@@ -56,12 +56,12 @@ class TranslationTask(translation_serving.ServesTranslations):
     """
 
     metric_labels: ClassVar = {
-        "perplexity": base_task.MetricLabel("perplexity"),
-        "token_accuracy": base_task.MetricLabel("accuracy"),
-        "sacrebleu_score": base_task.MetricLabel("BLEU"),
-        "chrf_score": base_task.MetricLabel("chrF"),
-        "exact_match": base_task.MetricLabel("exact"),
-        "bleu_score": base_task.MetricLabel("uncased BLEU", is_minor=True),
+        "perplexity": base_task.MetricLabel("perplexity", best="min"),
+        "token_accuracy": base_task.MetricLabel("accuracy", best="max"),
+        "sacrebleu_score": base_task.MetricLabel("BLEU", best="max"),
+        "chrf_score": base_task.MetricLabel("chrF", best="max"),
+        "exact_match": base_task.MetricLabel("exact", best="max"),
+        "bleu_score": base_task.MetricLabel("uncased BLEU", best="max", is_minor=True),
     }
 
     _task_config: TranslationConfig

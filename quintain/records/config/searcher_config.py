@@ -64,6 +64,9 @@ class SearcherConfig(base_config.Config):
     smaller_is_better: bool = True
     """Whether smaller values of the metric are better."""
 
+    directions: dict[str, Literal["min", "max"]] = dataclasses.field(default_factory=dict)
+    """Which value of other metrics is the best, by their names. Tasks add what they declare."""
+
     source_trial_id: Count | None = None
     """Trial from whose newest checkpoint all trials start."""
 

@@ -2,11 +2,13 @@
 
 Every value has one full name:
     - columns: `id`, `state`, `total_batches`, ...;
-    - hyperparameters: `hparams.` and the dotted path;
+    - hyperparameters: `hparams.` and the dotted path; an end that no other path has is enough;
     - metrics: group, name and statistic, such as `validation/accuracy.best`.
 """
 
-from collections.abc import Collection
+import collections
+import itertools
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from quintain import errors
@@ -15,7 +17,7 @@ HPARAMS: Final = "hparams."
 """What the full names of hyperparameters begin with."""
 
 STATISTICS: Final = ("best", "last", "min", "max")
-"""What is known of a metric; the first one is meant where none is named."""
+"""What is known of a metric; the first one that there is is meant where none is named."""
 
 _ALIASES: Final = {"best": "best_metric", "latest": "latest_metric", "batches": "total_batches"}
 """Headings of tables, and the columns that they are of."""
@@ -24,9 +26,12 @@ _FORMS: Final = (
     "{}",
     "hparams.{}",
     "{}.best",
+    "{}.last",
     "validation/{}.best",
+    "validation/{}.last",
     "validation/{}",
     "training/{}.best",
+    "training/{}.last",
     "training/{}",
 )
 """What a name may stand for; the first that there is counts."""
@@ -40,7 +45,10 @@ def find(name: str, known: Collection[str]) -> str | None:
         'validation/accuracy.best'
     """
     full = next((one for form in _FORMS if (one := form.format(name)) in known), None)
-    return full if full or _ALIASES.get(name) not in known else _ALIASES[name]
+    if full or _ALIASES.get(name) in known:
+        return full or _ALIASES[name]
+    ends = [one for one in known if one.startswith(HPARAMS) and one.endswith(f".{name}")]
+    return ends[0] if len(ends) == 1 else None
 
 
 def shorten(full: str) -> str:
@@ -51,6 +59,26 @@ def shorten(full: str) -> str:
         ('lr', 'loss', 'training/loss.min')
     """
     return full.removeprefix(HPARAMS).removeprefix("validation/").removesuffix(".best")
+
+
+def shorten_paths(paths: Iterable[str], taken: Collection[str] = ()) -> dict[str, str]:
+    """Returns for each dotted path its shortest end that is no end of another one, and not taken.
+
+    Example:
+        >>> shorten_paths(["task.model.units", "task.rate", "trainer.rate"])
+        {'task.model.units': 'units', 'task.rate': 'task.rate', 'trainer.rate': 'trainer.rate'}
+    """
+    ends = {
+        path: list(
+            itertools.accumulate(reversed(path.split(".")), lambda end, part: f"{part}.{end}")
+        )
+        for path in paths
+    }
+    counts = collections.Counter(itertools.chain.from_iterable(ends.values()))
+    return {
+        path: next((end for end in ends[path] if counts[end] == 1 and end not in taken), path)
+        for path in ends
+    }
 
 
 def describe_unknown(name: str, known: Collection[str]) -> str:

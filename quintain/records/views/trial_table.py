@@ -37,7 +37,7 @@ DURATION: Final = "duration"
 """A column that follows from others: seconds from the start to the end, or until now."""
 
 _NUM_TEXTS: Final = 1000
-_SMALLER_IS_BETTER: Final = ("loss", "error", "perplexity")
+_LOSSES: Final = ("loss", "val_loss")
 
 
 T = TypeVar("T")
@@ -70,7 +70,7 @@ class MetricColumns:
     """One metric of all trials."""
 
     best_is: str
-    """Which of the columns is the best value: `min` or `max`."""
+    """Which of the columns is the best value: `min`, `max`, or empty if that is not known."""
 
     last: Sequence[Any]
     """Newest values; None where a trial has none."""
@@ -109,8 +109,8 @@ class TrialTable:
         named |= {f"{trial_names.HPARAMS}{name}": values for name, values in self.hparams.items()}
         for name, found in self.metrics.items():
             for statistic in trial_names.STATISTICS:
-                chosen = found.best_is if statistic == "best" else statistic
-                named[f"{name}.{statistic}"] = getattr(found, chosen)
+                if chosen := found.best_is if statistic == "best" else statistic:
+                    named[f"{name}.{statistic}"] = getattr(found, chosen)
         return named
 
     def select(self, where: str = "", sort: str = "") -> list[int]:
@@ -166,16 +166,21 @@ def find(name: str, known: Iterable[str], where: str) -> str:
 
 
 def find_best_statistic(name: str, searcher: Mapping[str, Any]) -> str:
-    """Returns whether the smallest or the largest value of a metric is the best: `min` or `max`.
+    """Returns whether the smallest or the largest value of a metric is the best.
 
     Args:
         name: The metric, with or without its group.
         searcher: The section of this name of the experiment's config.
+
+    Returns:
+        `min` or `max`; empty if nobody has said it.
     """
     bare = name.rpartition("/")[2]
-    if bare == searcher.get("metric"):
-        return "min" if searcher.get("smaller_is_better", True) else "max"
-    return "min" if any(word in bare.lower() for word in _SMALLER_IS_BETTER) else "max"
+    for objective in (searcher, *searcher.get("further_objectives", ())):
+        if bare == objective.get("metric"):
+            return "min" if objective.get("smaller_is_better", True) else "max"
+    declared: Mapping[str, str] = searcher.get("directions") or {}
+    return declared.get(bare, "min" if bare in _LOSSES else "")
 
 
 def to_hparam_columns(texts: Sequence[str]) -> dict[str, list[Any]]:

@@ -30,7 +30,7 @@ class Error(TypedDict):
 class MetricColumns(TypedDict):
     """One metric of all trials."""
 
-    best_is: Literal["min", "max"]
+    best_is: Literal["min", "max", ""]
     last: list[Number | None]
     min: list[Number | None]
     max: list[Number | None]

@@ -9,12 +9,14 @@ const MAX_TICKED_CATEGORIES = 30;
  * @typedef {object} Column
  * @property {string} key
  * @property {string} label
+ * @property {string} [path]
  * @property {string} [kind]
  * @property {string} [source]
  *
  * @typedef {object} Axis
  * @property {string} key
  * @property {string} label
+ * @property {string} path  The whole name.
  * @property {boolean} isLog
  * @property {string[]} categories  Texts of the values, from the bottom up; empty for numbers.
  * @property {number} lo  Lowest value; -0.5 for categories.
@@ -41,7 +43,7 @@ export function buildAxis(column, values, { kind = "", isLog, numTicks = 6 } = {
     : layCategories(values);
   let numMissing = 0;
   for (const place of axis.places) if (Number.isNaN(place)) numMissing++;
-  return { key: column.key, label: column.label, numMissing, ...axis };
+  return { key: column.key, label: column.label, path: column.path ?? column.label, numMissing, ...axis };
 }
 
 /** @param {Float64Array} values @param {{kind: string, isLog: boolean, numTicks: number}} options */

@@ -20,6 +20,7 @@ import { html, useMemo, useState } from "./vendor/preact.js";
  * @property {number} [alpha]
  * @property {{lo: Float64Array, hi: Float64Array}} [band]  A spread around `y`.
  * @property {boolean} [isNamed]  Whether it stands in the legend; yes if it does not say.
+ * @property {string} [detail]  What the legend says besides the name.
  * @property {any} [key]  Whatever the caller knows it by.
  *
  * @typedef {{series: Series, x: number, y: number, raw: number}} Hit  `raw` is the value before smoothing.
@@ -27,7 +28,7 @@ import { html, useMemo, useState } from "./vendor/preact.js";
 
 const HIT_PX = 24;
 const MAX_POINTS = 4000;
-const MAX_NAMED = 12;
+const MAX_NAMED = 24;
 const MAX_RAW = 20;
 /** Around a point that is alone on an axis of time. */
 const SINGLE_SECS = 10;
@@ -53,7 +54,10 @@ const SINGLE_SECS = 10;
  * @param {boolean} [props.hasLegend]
  */
 export function Chart(props) {
-  const { series, xLabel, yLabel, xKind = "number", xLog = false, yLog = false, smoothing = 0 } = props;
+  const { xLabel, yLabel, xKind = "number", xLog = false, yLog = false, smoothing = 0 } = props;
+  const [hidden, setHidden] = useState(/** @type {Set<string>} */ (new Set()));
+  const shown = useMemo(() => props.series.filter(({ name }) => !hidden.has(name)), [props.series, hidden]);
+  const series = shown.length ? shown : props.series;
   const [ownZoom, setOwnZoom] = useState(/** @type {import("./plot.js").Zoom | null} */ (null));
   const zoom = props.onZoom ? (props.zoom ?? null) : ownZoom;
   const lines = useMemo(() => series.map((one) => prepare(one, xLog, smoothing)), [series, xLog, smoothing]);
@@ -85,21 +89,26 @@ export function Chart(props) {
       onPick=${(/** @type {any} */ hit, /** @type {any} */ event) => props.onPick?.(series[hit.line], event)}
       onZoom=${props.onZoom ?? setOwnZoom}
       label=${`${yLabel} by ${xLabel}: ${series.length} curves. Arrow keys go from point to point, plus and minus zoom.`} />
-    ${props.hasLegend !== false && html`<${Legend} series=${series} />`}
+    ${props.hasLegend !== false && html`<${Legend} series=${props.series} hidden=${hidden} setHidden=${setHidden} />`}
     <${Notes} lines=${lines} yLog=${yLog} />
     <${ChartTable} caption=${`${yLabel} by ${xLabel}`} columns=${["curve", "points", "last at", "last", "lowest", "highest"]}
       rows=${() => lines.map((line, i) => summarize(series[i].name, line)).reverse()} />
   </div>`;
 }
 
-/** @param {{series: Series[]}} props */
-function Legend({ series }) {
+/** Names curves; a click hides one, or shows it again. @param {{series: Series[], hidden: Set<string>, setHidden: (names: Set<string>) => void}} props */
+function Legend({ series, hidden, setHidden }) {
   const named = series.filter((one) => one.isNamed ?? true).reverse();
   if (!named.length || named.length > MAX_NAMED) return null;
-  return html`<ul class="chart-legend">${named.map((one) => html`<li>
+  const toggle = (/** @type {string} */ name) => {
+    const next = new Set(hidden);
+    if (!next.delete(name)) next.add(name);
+    setHidden(series.some((one) => !next.has(one.name)) ? next : new Set());
+  };
+  return html`<ul class="chart-legend">${named.map((one) => html`<li><button type="button" title="Hide or show it" aria-pressed=${String(!hidden.has(one.name))} onClick=${() => toggle(one.name)}>
     <svg width="22" height="8" aria-hidden="true"><line x1="0" y1="4" x2="22" y2="4" stroke=${one.color} stroke-width="2"
-      stroke-dasharray=${one.dash?.join(" ") ?? ""} /></svg>${one.name}
-  </li>`)}</ul>`;
+      stroke-dasharray=${one.dash?.join(" ") ?? ""} /></svg>${one.name}${one.detail && html` <span class="muted">${one.detail}</span>`}
+  </button></li>`)}</ul>`;
 }
 
 /** Says what the axes leave out. @param {{lines: ReturnType<typeof prepare>[], yLog: boolean}} props */

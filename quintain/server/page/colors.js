@@ -73,9 +73,9 @@ export function assignLooks(trialIds, isDark) {
 }
 
 /**
- * Returns the shades for numbers, from the lowest to the highest; the best ones stand out most from the ground.
+ * Returns the shades for numbers, from the lowest to the highest; the best ones, or the highest, stand out most from the ground.
  * @param {boolean} isDark
- * @param {boolean} isSmallerBetter
+ * @param {boolean | null} isSmallerBetter
  * @returns {string[]}
  */
 export function listShades(isDark, isSmallerBetter) {
@@ -86,7 +86,7 @@ export function listShades(isDark, isSmallerBetter) {
     const mixed = VIRIDIS[left].map((value, c) => Math.round(value + (VIRIDIS[left + 1][c] - value) * (place - left)));
     return `rgb(${mixed.join(",")})`;
   });
-  return isDark === isSmallerBetter ? shades.reverse() : shades;
+  return isDark === Boolean(isSmallerBetter) ? shades.reverse() : shades;
 }
 
 /**

@@ -5,7 +5,8 @@ import { enlarge } from "./curve_cache.js";
 
 /**
  * @typedef {"number" | "text" | "state" | "time" | "duration" | "share"} Kind
- * @typedef {{key: string, label: string, kind: Kind, source: "trial" | "hparam" | "metric", log?: boolean}} Column
+ * @typedef {{key: string, label: string, kind: Kind, source: "trial" | "hparam" | "metric", path?: string, log?: boolean}} Column
+ *     Hyperparameters and metrics have their whole `path`, and an end of it as the label.
  */
 
 export class ColumnArray {

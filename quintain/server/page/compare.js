@@ -43,7 +43,7 @@ export function CompareView({ data, selection, setSelection, route }) {
   const { error, retry } = useCurves(data, settings.metrics, rows.map((row) => data.ids[row]));
   const others = html`<a href=${formatPlace("/compare", { ids: data.id })}>Compare this experiment with others</a>`;
   if (!rows.length) {
-    const best = sortByMetric(/** @type {Float64Array} */ (data.get("best_metric")), Array.from({ length: data.numRows }, (_, row) => row), data.isSmallerBetter(data.searchedMetric));
+    const best = sortByMetric(/** @type {Float64Array} */ (data.get("best_metric")), Array.from({ length: data.numRows }, (_, row) => row), data.isSmallerBetter("best_metric"));
     return html`<${Empty} title="No trials selected">
       <p>Select trials in the table, or click a curve, a line or a point.</p>
       ${data.numRows > 0 && html`<p><${Button} kind="main" onClick=${() => setSelection(new Set(best.slice(0, NUM_BEST).map((row) => data.ids[row])))}>
@@ -96,12 +96,12 @@ function ComparisonTable({ data, groups, looks, rows, hasAll, selection, setSele
     </tbody>
     <tbody><tr class="section"><th scope="rowgroup" colspan=${shown.length + 1}>${hasAll ? "All hyperparameters" : "Hyperparameters that differ"}</th></tr>
       ${!columns.length && html`<tr><td colspan=${shown.length + 1} class="muted">${rows.length > 1 ? "None: these trials differ in the seed only." : "One trial has nothing to differ from."}</td></tr>`}
-      ${columns.map((/** @type {any} */ column) => html`<tr key=${column.key} class=${hasAll && differing.includes(column) ? "differs" : ""}><th scope="row">${column.label}</th>
+      ${columns.map((/** @type {any} */ column) => html`<tr key=${column.key} class=${hasAll && differing.includes(column) ? "differs" : ""}><th scope="row" title=${column.path}>${column.label}</th>
         ${shown.map((group) => html`<td>${join(group.rows.map((row) => brief(data.value(column.key, row))))}</td>`)}</tr>`)}
       <tr><th scope="row">seed</th>${shown.map((group) => html`<td>${join(group.rows.map((row) => String(data.value("seed", row) ?? "")))}</td>`)}</tr>
     </tbody>
     <tbody><tr class="section"><th scope="rowgroup" colspan=${shown.length + 1}>Metrics${shown.some((group) => group.rows.length > 1) ? ": mean ± standard deviation (n)" : ""}</th></tr>
-      ${metrics.flatMap((/** @type {string} */ name) => ["best", "last"].map((part) => html`<${MetricRow} key=${`${name}.${part}`} data=${data} groups=${shown} name=${name} part=${part} />`))}
+      ${metrics.flatMap((/** @type {string} */ name) => ["best", "last"].filter((part) => data.column(`${name}.${part}`)).map((part) => html`<${MetricRow} key=${`${name}.${part}`} data=${data} groups=${shown} name=${name} part=${part} />`))}
     </tbody>
   </table></div>`;
 }
@@ -110,10 +110,11 @@ function ComparisonTable({ data, groups, looks, rows, hasAll, selection, setSele
 function MetricRow({ data, groups, name, part }) {
   const values = data.get(`${name}.${part}`);
   const spreads = groups.map((group) => findSpread(group.rows.map((row) => values[row])));
-  const sign = data.isSmallerBetter(name) ? 1 : -1;
+  const isSmallerBetter = data.isSmallerBetter(name);
+  const sign = isSmallerBetter ? 1 : -1;
   const best = Math.min(...spreads.map((spread) => (Number.isFinite(spread.mean) ? sign * spread.mean : Infinity)));
   return html`<tr><th scope="row"><bdi>${name}</bdi> <span class="muted">${part}</span></th>
-    ${spreads.map((spread, i) => html`<td class=${groups.length > 1 && sign * spread.mean === best ? "best" : ""}>${writeSpread(spread, groups[i], values)}</td>`)}</tr>`;
+    ${spreads.map((spread, i) => html`<td class=${groups.length > 1 && isSmallerBetter !== null && sign * spread.mean === best ? "best" : ""}>${writeSpread(spread, groups[i], values)}</td>`)}</tr>`;
 }
 
 /** @param {import("./comparison.js").Spread} spread @param {Group} group @param {Float64Array} values */

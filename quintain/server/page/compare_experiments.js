@@ -9,7 +9,7 @@ import { assignLooks, useTheme } from "./colors.js";
 import { listDifferingPaths } from "./comparison.js";
 import { ExperimentData } from "./experiment_data.js";
 import * as format from "./format.js";
-import { flatten } from "./hparams.js";
+import { flatten, shortenPaths } from "./hparams.js";
 import { formatIds, parseIds } from "./route.js";
 import { bestSoFar, findBestRow } from "./rank.js";
 import { html, useEffect, useMemo, useState } from "./vendor/preact.js";
@@ -43,7 +43,7 @@ function Comparison({ loaded, version, onRemove }) {
   const theme = useTheme();
   const settings = loaded.map((data) => flatten(data.experiment.config));
   const paths = listDifferingPaths(settings).filter((path) => !HIDDEN.test(path));
-  const best = loaded.map((data) => findBestRow(bestValues(data), data.isSmallerBetter(data.searchedMetric)));
+  const best = loaded.map((data) => findBestRow(bestValues(data), data.isSmallerBetter("best_metric")));
   const metrics = new Set(loaded.map((data) => data.searchedMetric));
   const looks = useMemo(() => assignLooks(loaded.map((data) => data.id), theme.isDark), [loaded, theme]);
   const series = useMemo(() => loaded.map((data) => ({ ...toSeries(data), ...looks.get(data.id) })).reverse(), [loaded, version, looks]);
@@ -65,8 +65,9 @@ function Comparison({ loaded, version, onRemove }) {
     ["best", (data, i) => (best[i] < 0 ? "–" : html`<b>${format.number(bestValues(data)[best[i]])}</b> by <a href=${`#/trials/${data.ids[best[i]]}`}>trial ${data.ids[best[i]]}</a>`)],
     ["batches in all", (data) => format.number(/** @type {Float64Array} */ (data.get("total_batches")).reduce((sum, value) => sum + (value || 0), 0))],
   ];
-  const hparams = [...new Set(loaded.flatMap((data) => data.columns.filter((column) => column.source === "hparam").map((column) => column.label)))];
-  const row = (/** @type {string} */ name, /** @type {any[]} */ cells) => html`<tr key=${name}><th scope="row">${name}</th>${cells.map((cell) => html`<td>${cell}</td>`)}</tr>`;
+  const hparams = [...new Set(loaded.flatMap((data) => data.columns.filter((column) => column.source === "hparam").map((column) => column.path ?? column.label)))];
+  const labels = shortenPaths(hparams);
+  const row = (/** @type {string} */ name, /** @type {any[]} */ cells, label = name) => html`<tr key=${name}><th scope="row" title=${name}>${label}</th>${cells.map((cell) => html`<td>${cell}</td>`)}</tr>`;
   const section = (/** @type {string} */ name) => html`<tr class="section"><th scope="rowgroup" colspan=${loaded.length + 1}>${name}</th></tr>`;
   return html`<div class="plain-box"><table class="plain comparison">
       <thead><tr><th></th>${loaded.map((data) => html`<th scope="col" key=${data.id}>
@@ -78,7 +79,7 @@ function Comparison({ loaded, version, onRemove }) {
         ${!paths.length && html`<tr><td colspan=${loaded.length + 1} class="muted">${loaded.length > 1 ? "None." : "Add an experiment to compare it with."}</td></tr>`}
         ${paths.map((path) => row(path, settings.map((each) => (path in each ? brief(format.text(each[path])) || "–" : html`<span class="muted">not set</span>`))))}</tbody>
       <tbody>${section("Hyperparameters of the best trial")}
-        ${hparams.map((path) => row(path, loaded.map((data, i) => (best[i] < 0 ? "–" : brief(data.value(`hparams.${path}`, best[i])) || "–"))))}</tbody>
+        ${hparams.map((path) => row(path, loaded.map((data, i) => (best[i] < 0 ? "–" : brief(data.value(`hparams.${path}`, best[i])) || "–")), labels.get(path)))}</tbody>
     </table></div>
     ${metrics.size > 1 && html`<p class="chart-note">These experiments search for different metrics: ${[...metrics].join(", ")}.</p>`}
     <${Chart} series=${series} xKind="duration" xLabel="time since the experiment began" yLabel="best so far" height=${300} />
@@ -125,7 +126,7 @@ function toSeries(data) {
   const ends = /** @type {Float64Array} */ (data.get("end_time"));
   const now = Date.now() / 1000;
   const times = ends.map((end) => (Number.isFinite(end) ? end : now));
-  const { x, y } = bestSoFar(times, bestValues(data), data.isSmallerBetter(data.searchedMetric));
+  const { x, y } = bestSoFar(times, bestValues(data), data.isSmallerBetter("best_metric"));
   const start = data.experiment.start_time;
   return { name: `#${data.id} ${brief(nameOf(data.experiment))}`, x: x.map((time) => time - start), y };
 }

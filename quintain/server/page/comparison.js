@@ -4,7 +4,7 @@ import { nameOf } from "./brush.js";
 import { lowerBound } from "./series.js";
 
 /**
- * @typedef {{key: string, label: string, source?: string}} Column
+ * @typedef {{key: string, label: string, path?: string, source?: string}} Column
  * @typedef {{columns: Column[], get: (key: string) => ArrayLike<unknown>}} Table
  * @typedef {{mean: number, deviation: number, count: number}} Spread
  */

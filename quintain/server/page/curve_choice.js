@@ -120,7 +120,7 @@ export function groupMetrics(metrics) {
 export function chooseRows(data, { show, k, metrics }, visible, selection) {
   const ranked = metrics.includes(data.searchedMetric) ? data.searchedMetric : metrics[0];
   const order = (/** @type {ArrayLike<number>} */ rows) =>
-    ranked ? sortByMetric(/** @type {Float64Array} */ (data.get(`${ranked}.best`)), rows, data.isSmallerBetter(ranked)) : Array.from(rows);
+    ranked ? sortByMetric(/** @type {Float64Array} */ (data.get(data.valueKey(ranked))), rows, data.isSmallerBetter(ranked)) : Array.from(rows);
   if (show === "all") return order(Array.from({ length: data.numRows }, (_, row) => row));
   if (show === "selected") return order([...selection].map((id) => data.rowOf(id)).filter((row) => row >= 0));
   const rows = order(visible);

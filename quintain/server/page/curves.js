@@ -4,6 +4,8 @@ import { Chart } from "./chart.js";
 import { nameCurve, useCurves, useFullPoints, useSame, useVersion } from "./chart_data.js";
 import { ShadeLegend, TrialTip } from "./chart_parts.js";
 import { assignLooks, colorOf, listShades, shadeOf, useTheme } from "./colors.js";
+import { brief } from "./chart_table.js";
+import { listDifferences } from "./comparison.js";
 import { CurveControls } from "./curve_controls.js";
 import { chooseRows, findEpochs, groupMetrics, readSettings, toAxis, writeRange } from "./curve_choice.js";
 import * as format from "./format.js";
@@ -15,6 +17,7 @@ import { Empty, Loading, Problem } from "./widgets.js";
 const MANY_CURVES = 300;
 const MAX_ASKED_IDS = 200;
 const MAX_HUES = 24;
+const MAX_DETAILS = 2;
 const TRAINING_DASH = [5, 3];
 const X_LABELS = { batches: "batches", epochs: "epochs", relative: "time since its start", wall: "wall time" };
 const X_KINDS = /** @type {const} */ ({ batches: "number", epochs: "number", relative: "duration", wall: "clock" });
@@ -26,8 +29,9 @@ const X_KINDS = /** @type {const} */ ({ batches: "number", epochs: "number", rel
  * @param {Set<number>} props.selection  Ids of trials.
  * @param {(selection: Set<number>) => void} props.setSelection
  * @param {import("./route.js").Route} props.route
+ * @param {boolean} [props.isBrief]  Whether what is shown can't be chosen.
  */
-export function CurvesView({ data, visible, selection, setSelection, route }) {
+export function CurvesView({ data, visible, selection, setSelection, route, isBrief = false }) {
   const theme = useTheme();
   const shown = useSame(visible);
   const settings = useMemo(() => readSettings(route.query, data), [JSON.stringify(route.query), data, data.metricNames.length]);
@@ -57,7 +61,7 @@ export function CurvesView({ data, visible, selection, setSelection, route }) {
     setSelection(next);
   };
   return html`<section class="curves">
-    <${CurveControls} data=${data} settings=${settings} route=${route} numSelected=${selection.size} />
+    ${!isBrief && html`<${CurveControls} data=${data} settings=${settings} route=${route} numSelected=${selection.size} />`}
     ${error && html`<${Problem} error=${error} retry=${retry} />`}
     ${zoomError && html`<p class="chart-note">These are not all points: ${zoomError.message}</p>`}
     ${tint === "metric" && rows.length > 1 && html`<${ShadeLegend} ...${shades} />`}
@@ -66,7 +70,7 @@ export function CurvesView({ data, visible, selection, setSelection, route }) {
     ${rows.length > 0 && (kept.current.every(({ series }) => !series.length) && isLoading
       ? html`<${Loading} text="Loading the curves" />`
       : kept.current.map((chart) => html`<${MetricChart} key=${chart.chart} ...${chart} ...${{ data, settings, xLog, xExtent, pick, route }}
-          height=${kept.current.length > 1 ? 280 : 420} />`))}
+          height=${isBrief || kept.current.length > 1 ? 280 : 420} />`))}
   </section>`;
 }
 
@@ -92,6 +96,7 @@ function MetricChart(props) {
 function buildSeries({ data, rows, metrics, settings, selection, theme, tint, shades, parts }) {
   const epochs = findEpochs(data);
   const starts = data.get("start_time");
+  const differing = listDifferences(data, rows).slice(0, MAX_DETAILS);
   const isDimmed = selection.size > 0 && settings.show !== "selected";
   const looks = tint === "trial" || isDimmed ? assignLooks(rows.length > MAX_HUES ? [...selection] : rows.map((/** @type {number} */ row) => data.ids[row]), theme.isDark) : new Map();
   /** @type {import("./chart.js").Series[]} */
@@ -110,6 +115,7 @@ function buildSeries({ data, rows, metrics, settings, selection, theme, tint, sh
       const isTraining = metrics.length > 1 && metric.startsWith("training/");
       series.push({
         name: metrics.length > 1 ? `Trial ${id}, ${metric}` : `Trial ${id}`,
+        detail: differing.map(({ key, label }) => `${label} ${brief(data.value(key, row))}`).join(", "),
         x: toAxis(curve, settings.x, { epochs: epochs ? epochs(row) : NaN, start: Number(starts[row]) }),
         y: curve.values,
         color,
@@ -140,11 +146,11 @@ function mergePart(curve, part) {
  */
 function findShades(data, rows, metrics, isDark) {
   const name = metrics.includes(data.searchedMetric) ? data.searchedMetric : metrics[0];
-  const values = name ? data.get(`${name}.best`) : new Float64Array(0);
+  const values = name ? data.get(data.valueKey(name)) : new Float64Array(0);
   const [lo, hi] = findUsualExtent([rows.map((row) => values[row])], false) ?? [0, 1];
   const scale = buildScale(lo, hi);
   const shades = listShades(isDark, data.isSmallerBetter(name ?? ""));
-  return { label: `best ${name}`, lo, hi, shades, unit: (/** @type {number} */ row) => clamp(scale.toUnit(values[row])) };
+  return { label: `${data.isSmallerBetter(name) === null ? "last" : "best"} ${name}`, lo, hi, shades, unit: (/** @type {number} */ row) => clamp(scale.toUnit(values[row])) };
 }
 
 /** Returns the zoom of a chart: its own, or the horizontal one of another chart. @param {any} settings @param {string} chart @param {import("./chart.js").Series[]} series */

@@ -14,6 +14,7 @@ import { clean, shorten } from "./log_lines.js";
 import { findBestRow } from "./rank.js";
 import { formatIds, formatPlace, parseIds } from "./route.js";
 import { filterRows } from "./rows.js";
+import { useStops } from "./search_data.js";
 import { countTrials } from "./status.js";
 import { ALL, TrialFilter } from "./trial_filter.js";
 import { TableTools, TrialsTab } from "./trials_tab.js";
@@ -25,6 +26,7 @@ const DELETED = "This experiment was deleted. What is shown is what the page kne
 
 /** @type {Record<string, {label: string, module?: string, name?: string, isFiltered?: boolean}>} */
 const TABS = {
+  overview: { label: "Overview", module: "./overview.js", name: "OverviewView" },
   trials: { label: "Trials", isFiltered: true },
   curves: { label: "Curves", module: "./curves.js", name: "CurvesView", isFiltered: true },
   parallel: { label: "Parallel", module: "./parallel.js", name: "ParallelView", isFiltered: true },
@@ -49,11 +51,12 @@ export function ExperimentView({ experimentId, route, status }) {
   const filtered = useMemo(() => filterRows(data, states, filter.ids), [data, version, states, filter.ids]);
   const numTrials = useMemo(() => data.numRows, [data, version]);
   const visible = useMemo(() => applyBrush(data, filtered, brush), [data, version, filtered, brush]);
-  const tab = TABS[query.tab] ? query.tab : "trials";
+  const tab = TABS[query.tab] ? query.tab : "overview";
   const hrefOf = (/** @type {string} */ key) => formatPlace(route.path, { ...query, tab: key });
   const show = (/** @type {string} */ key) => () => setQuery({ tab: key }, { push: true });
-  useKeys(Object.fromEntries(Object.keys(TABS).map((key, at) => [String((at + 1) % 10), show(key)])));
+  useKeys(Object.fromEntries(Object.keys(TABS).slice(0, 10).map((key, at) => [String((at + 1) % 10), show(key)])));
   const { experiment } = data;
+  const stops = useStops(data, experiment);
   useEffect(() => {
     if (experiment) document.title = `${nameOf(experiment)} · Quintain`;
   }, [experiment && nameOf(experiment)]);
@@ -61,7 +64,7 @@ export function ExperimentView({ experimentId, route, status }) {
   if (error && !experiment) return html`<${Problem} error=${error} retry=${load} />`;
   if (!experiment) return html`<${Loading} text="Loading the experiment" />`;
   const props = {
-    data, experiment, experimentId, visible: tab === "parallel" ? filtered : visible, selection, brush, route, status, version,
+    data, experiment, experimentId, visible: tab === "parallel" ? filtered : visible, selection, brush, route, status, version, stops,
     setSelection: (/** @type {Iterable<number>} */ ids) => setQuery({ sel: formatIds(ids) }),
     setBrush: (/** @type {any} */ next) => setQuery({ brush: writeBrush(next) }),
   };
@@ -189,6 +192,6 @@ function useFilter(id, where, version) {
 /** The trial with the best value of the searched metric. @param {ExperimentData} data */
 function findBest(data) {
   const values = /** @type {Float64Array} */ (data.get("best_metric"));
-  const row = findBestRow(values, data.isSmallerBetter(data.searchedMetric));
+  const row = findBestRow(values, data.isSmallerBetter("best_metric"));
   return row < 0 ? null : { id: data.ids[row], value: values[row] };
 }

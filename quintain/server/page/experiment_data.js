@@ -4,7 +4,7 @@
 import { ColumnArray } from "./column.js";
 import { CurveCache } from "./curve_cache.js";
 import { isNumber, toNumber } from "./format.js";
-import { flatten, readSpace } from "./hparams.js";
+import { flatten, readSpace, shortenPaths } from "./hparams.js";
 
 /** @typedef {import("./column.js").Column} Column */
 /** @typedef {import("./curve_cache.js").Curve} Curve */
@@ -30,6 +30,8 @@ const TRIAL_COLUMNS = [
   { key: "reason", label: "reason", kind: "text", source: "trial" },
   { key: "note", label: "note", kind: "text", source: "trial" },
 ];
+/** What a filter does not take for hyperparameters: columns, and headings of theirs. */
+const COLUMN_NAMES = [...TRIAL_COLUMNS.map(({ key }) => key), "best", "latest", "batches"];
 const METRIC_PARTS = /** @type {const} */ (["best", "last", "min", "max"]);
 const MANY_IDS = 200;
 
@@ -107,6 +109,12 @@ export class ExperimentData {
     return this.columns.find((column) => column.key === key);
   }
 
+  /** Returns the shortest name by which a filter knows a column. @param {string} key */
+  shortName(key) {
+    const column = this.column(key);
+    return column?.source === "hparam" ? column.label : key.replace(/^validation\//, "").replace(/\.best$/, "");
+  }
+
   /** All values of a column: numbers (NaN where there is none) or texts, `numRows` of them.
    * @param {string} key @returns {Float64Array | string[]} */
   get(key) {
@@ -130,12 +138,23 @@ export class ExperimentData {
     return this.metricNames.find((one) => one === `validation/${name}`) ?? `validation/${name}`;
   }
 
-  /** Whether smaller values of a metric are better. @param {string} name */
+  /** Whether smaller values of a metric, or of a column of one, are better; null if nobody has said it. @param {string} name */
   isSmallerBetter(name) {
-    const known = this.bestIs.get(name);
-    if (known) return known === "min";
-    if (name === this.searchedMetric) return this.experiment?.config?.searcher?.smaller_is_better ?? true;
-    return /loss|error|perplexity/i.test(name);
+    const metric = name.replace(/\.(best|last|min|max)$/, "");
+    if (["best_metric", "latest_metric", this.searchedMetric].includes(metric)) return this.experiment?.config?.searcher?.smaller_is_better ?? true;
+    const known = this.bestIs.get(metric);
+    return known ? known === "min" : null;
+  }
+
+  /** Column of the values of a metric by which trials are told apart: the best ones, where that means something. @param {string} name */
+  valueKey(name) {
+    return `${name}.${this.isSmallerBetter(name) === null ? "last" : "best"}`;
+  }
+
+  /** Key of the column of the searched metric. */
+  get searchedKey() {
+    const key = `${this.searchedMetric}.best`;
+    return this.column(key) ? key : "best_metric";
   }
 
   /** Fetches curves that are not there yet. @param {string[]} names @param {Iterable<number> | null} [trialIds] null: all */
@@ -169,7 +188,7 @@ export class ExperimentData {
   }
 
   /** Takes over an event of the stream; one that was taken over before does no harm.
-   * @param {any} changes @returns {boolean} whether everything has to be loaded again, as metrics were taken back */
+   * @param {any} changes @returns {boolean} whether everything has to be loaded again, as metrics came or were taken back */
   applyChanges(changes) {
     for (const summary of changes.experiments ?? []) if (summary.id === this.id) this.#updateExperiment(summary);
     for (const record of changes.trials ?? []) if (record.experiment_id === this.id) this.#setTrial(record);
@@ -178,7 +197,10 @@ export class ExperimentData {
       this.curves.cut(trialId, batches);
       mustReload ||= this.rows.has(trialId);
     }
+    const { length } = this.metricNames;
     for (const point of changes.metrics ?? []) this.#addMetrics(point);
+    // The table says which values of new metrics are the best.
+    mustReload ||= this.metricNames.length > length;
     if (changes.cursor) this.cursor = changes.cursor;
     this.#changed();
     return mustReload;
@@ -218,13 +240,22 @@ export class ExperimentData {
     const paths = Object.keys(table.hparams).sort((a, b) => (order.get(a) ?? 1e9) - (order.get(b) ?? 1e9));
     for (const path of paths) this.#addHparam(path, table.hparams[path]);
     for (const name of Object.keys(table.metrics)) this.#addMetric(name, table.metrics[name]);
+    this.#nameHparams();
+  }
+
+  /** Labels hyperparameters by the shortest ends of their paths that mean nothing else. */
+  #nameHparams() {
+    const columns = this.columns.filter(({ source }) => source === "hparam");
+    const taken = new Set([...COLUMN_NAMES, ...this.metricNames.map((name) => name.slice(name.indexOf("/") + 1))]);
+    const labels = shortenPaths(columns.map(({ path }) => /** @type {string} */ (path)), taken);
+    for (const column of columns) column.label = labels.get(/** @type {string} */ (column.path)) ?? column.label;
   }
 
   /** @param {string} path @param {unknown[]} values */
   #addHparam(path, values) {
     const array = new ColumnArray(values.every((value) => value === null || isNumber(value)) ? "number" : "text", values);
     const log = this.hparams.find((one) => one.path === path)?.kind === "log";
-    this.columns.push({ key: `hparams.${path}`, label: path, kind: array.kind, source: "hparam", log });
+    this.columns.push({ key: `hparams.${path}`, label: path, path, kind: array.kind, source: "hparam", log });
     this.arrays.set(`hparams.${path}`, array);
   }
 
@@ -232,11 +263,13 @@ export class ExperimentData {
   #addMetric(name, parts) {
     this.metricNames.push(name);
     if (parts.best_is) this.bestIs.set(name, parts.best_is);
+    const isSmallerBetter = this.isSmallerBetter(name);
     for (const part of METRIC_PARTS) {
+      if (part === "best" && isSmallerBetter === null) continue;
       const key = `${name}.${part}`;
-      const source = part === "best" ? (this.isSmallerBetter(name) ? "min" : "max") : part;
+      const source = part === "best" ? (isSmallerBetter ? "min" : "max") : part;
       const values = parts[source] ?? Array(this.numRows).fill(null);
-      this.columns.push({ key, label: `${name} ${part}`, kind: "number", source: "metric" });
+      this.columns.push({ key, label: `${name.replace(/^validation\//, "")} ${part}`, kind: "number", source: "metric", path: `${name} ${part}` });
       this.arrays.set(key, new ColumnArray("number", values));
     }
   }
@@ -253,7 +286,10 @@ export class ExperimentData {
     for (const { key } of TRIAL_COLUMNS) if (key in record) this.arrays.get(key)?.set(row, record[key]);
     this.arrays.get("duration")?.set(row, lasted(record.start_time, record.end_time));
     for (const [path, value] of Object.entries(flatten(record.hparams))) {
-      if (!this.arrays.has(`hparams.${path}`)) this.#addHparam(path, Array(this.numRows).fill(null));
+      if (!this.arrays.has(`hparams.${path}`)) {
+        this.#addHparam(path, Array(this.numRows).fill(null));
+        this.#nameHparams();
+      }
       const array = /** @type {ColumnArray} */ (this.arrays.get(`hparams.${path}`));
       array.set(row, value);
       const column = this.column(`hparams.${path}`);
@@ -282,7 +318,10 @@ export class ExperimentData {
 
   /** @param {string} name @param {number} row @param {number} value */
   #updateMetric(name, row, value) {
-    if (!this.arrays.has(`${name}.last`)) this.#addMetric(name, {});
+    if (!this.arrays.has(`${name}.last`)) {
+      this.#addMetric(name, {});
+      this.#nameHparams();
+    }
     const part = (/** @type {string} */ which) => /** @type {ColumnArray} */ (this.arrays.get(`${name}.${which}`));
     const better = (/** @type {ColumnArray} */ array, /** @type {boolean} */ smaller) => {
       const old = toNumber(array.value(row));
@@ -291,13 +330,9 @@ export class ExperimentData {
     part("last").set(row, value);
     better(part("min"), true);
     better(part("max"), false);
-    better(part("best"), this.isSmallerBetter(name));
+    const isSmallerBetter = this.isSmallerBetter(name);
+    if (isSmallerBetter !== null) better(part("best"), isSmallerBetter);
   }
-}
-
-/** Returns the shortest usual form of a column's name. @param {string} key */
-export function shortenName(key) {
-  return key.replace(/^hparams\./, "").replace(/^validation\//, "").replace(/\.best$/, "");
 }
 
 /** Seconds from start to end; null while it goes on. @param {number | null | undefined} start @param {number | null | undefined} end */

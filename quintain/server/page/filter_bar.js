@@ -2,7 +2,6 @@
 // Chooses which trials all views show: by state, by an expression, by brushes; and says what is selected.
 import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
 import { describeRange } from "./brush.js";
-import { shortenName } from "./experiment_data.js";
 import * as format from "./format.js";
 import { useKeys } from "./keys.js";
 import { Button, Menu } from "./widgets.js";
@@ -14,13 +13,13 @@ const SIGNS = "< <= > >= == !=";
 export function FilterBar(props) {
   const { data, numVisible, numTrials, problem, brush, setBrush, children } = props;
   const brushed = Object.keys(brush ?? {});
-  const ranges = brushed.map((key) => `${shortenName(key)} ${describeRange(brush[key])}`).join(", ");
+  const ranges = brushed.map((key) => `${data.shortName(key)} ${describeRange(brush[key])}`).join(", ");
   const part = numVisible === numTrials ? "" : `${format.number(numVisible)} of `;
   return html`<div class="filter-bar">
     <${Expression} data=${data} problem=${problem} route=${props.route} />
     <${States} ...${props} />
     ${brushed.length > 0 && html`<button type="button" class="chip" aria-pressed="true" title=${`Take the brushes away: ${ranges}`}
-      onClick=${() => setBrush({})}>brushed: ${brushed.map(shortenName).join(", ")} ✕</button>`}
+      onClick=${() => setBrush({})}>brushed: ${brushed.map((key) => data.shortName(key)).join(", ")} ✕</button>`}
     <span class="filter-count" role="status">${part}${format.number(numTrials)} ${numTrials === 1 ? "trial" : "trials"}</span>
     <${Selected} ...${props} />
     ${children && html`<span class="space"></span>${children}`}
@@ -86,9 +85,9 @@ function FilterHelp({ data }) {
     <p><code>${exampleOf(data)}</code></p>
     <p><code>${SIGNS}</code> compare; <code>~</code> contains; <code>in (a, b)</code>; <code>and or not ( )</code>.
       A missing value fits nothing.</p>
-    <p class="muted">A metric means its best value; <code>.last</code>, <code>.min</code> and <code>.max</code> are the
+    <p class="muted">A metric means its best value, or its last where none is known to be the best; <code>.last</code>, <code>.min</code> and <code>.max</code> are the
       others. Names:</p>
-    <p class="names">${names.map((/** @type {string} */ name) => html`<code key=${name}>${shortenName(name)}</code> `)}</p>
+    <p class="names">${names.map((/** @type {string} */ name) => html`<code key=${name} title=${data.column(name).path}>${data.shortName(name)}</code> `)}</p>
   </div>`;
 }
 
@@ -98,7 +97,7 @@ function exampleOf(data) {
   const hparam = data.hparams.find((/** @type {any} */ one) => one.kind === "log" || one.kind === "double");
   if (hparam) {
     const middle = hparam.kind === "log" ? Math.sqrt(hparam.min * hparam.max) : (hparam.min + hparam.max) / 2;
-    parts.push(`${hparam.path} < ${Number(middle.toPrecision(1))}`);
+    parts.push(`${data.shortName(`hparams.${hparam.path}`)} < ${Number(middle.toPrecision(1))}`);
   }
   const metric = data.experiment?.config?.searcher?.metric;
   if (metric) parts.push(`${metric} ${data.isSmallerBetter(data.searchedMetric) ? "<" : ">"} 0.5`);

@@ -24,6 +24,21 @@ export function flatten(hparams, prefix = "") {
     isMapping(value) ? flatten(value, prefix + name + ".") : { [prefix + name]: value }));
 }
 
+/** Returns for each path its shortest end that is no end of another one, and none of the taken names.
+ * @param {string[]} paths @param {Set<string>} [taken] @returns {Map<string, string>} */
+export function shortenPaths(paths, taken = new Set()) {
+  /** @type {Map<string, number>} */
+  const counts = new Map();
+  for (const path of paths) for (const end of listEnds(path)) counts.set(end, (counts.get(end) ?? 0) + 1);
+  return new Map(paths.map((path) => [path, listEnds(path).find((end) => counts.get(end) === 1 && !taken.has(end)) ?? path]));
+}
+
+/** Returns `c`, `b.c` and `a.b.c` of `a.b.c`. @param {string} path */
+function listEnds(path) {
+  const parts = path.split(".");
+  return parts.map((_, at) => parts.slice(parts.length - 1 - at).join("."));
+}
+
 /** @param {string} path @param {Record<string, any>} leaf @returns {Hparam} */
 function toHparam(path, leaf) {
   // Rounded, as 10 ** -4 is 0.00009999999999999999 in some browsers.

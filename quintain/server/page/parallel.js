@@ -83,13 +83,13 @@ function chooseKeys(data, query) {
 /** @param {import("./experiment_data.js").ExperimentData} data @param {string | undefined} named */
 function colorKey(data, named) {
   if (named && data.get(named) instanceof Float64Array && data.column(named)) return named;
-  return data.column(`${data.searchedMetric}.best`) ? `${data.searchedMetric}.best` : "best_metric";
+  return data.searchedKey;
 }
 
 /** @param {import("./experiment_data.js").ExperimentData} data @param {string} key @param {string} logs  What the link says of log axes. */
 function layAxis(data, key, logs) {
   const column = /** @type {import("./experiment_data.js").Column} */ (data.column(key));
-  const kind = column.source === "hparam" ? data.hparams.find((each) => each.path === column.label)?.kind : "";
+  const kind = column.source === "hparam" ? data.hparams.find((each) => each.path === column.path)?.kind : "";
   const switched = readNames(logs).includes(key);
   const isLog = (kind === "log") !== switched;
   return buildAxis(column, data.get(key), { kind: isWholeColumn(kind, data.get(key)) ? "int" : kind, isLog });
@@ -105,17 +105,11 @@ function shade(data, key, isDark) {
   const values = /** @type {Float64Array} */ (data.get(key));
   const [lo, hi] = findUsualExtent([values], false) ?? [0, 1];
   const { toUnit } = buildScale(lo, hi);
-  const colors = listShades(isDark, isBetterSmall(data, key));
+  const colors = listShades(isDark, data.isSmallerBetter(key));
   return { lo, hi, colors, shades: Int16Array.from(values, (value) => shadeOf(toUnit(value))) };
 }
 
 /** The best last, so that it is on top. @param {import("./experiment_data.js").ExperimentData} data @param {string} key @param {ArrayLike<number>} rows */
 function orderRows(data, key, rows) {
-  return Int32Array.from(sortByMetric(/** @type {Float64Array} */ (data.get(key)), rows, isBetterSmall(data, key))).reverse();
-}
-
-/** @param {import("./experiment_data.js").ExperimentData} data @param {string} key */
-function isBetterSmall(data, key) {
-  const isSearched = key === "best_metric" || key === "latest_metric";
-  return data.isSmallerBetter(isSearched ? data.searchedMetric : key.replace(/\.(best|last|min|max)$/, ""));
+  return Int32Array.from(sortByMetric(/** @type {Float64Array} */ (data.get(key)), rows, data.isSmallerBetter(key))).reverse();
 }

@@ -101,7 +101,7 @@ function AxisName({ axis, place, layout, isEdited, isBrushed, moved, setMoved, o
   };
   const isDragged = () => start.current?.isDrag;
   return html`<button type="button" class="axis-name ${isBrushed ? "brushed" : ""} ${moved === null ? "" : "moved"}" aria-expanded=${String(isEdited)}
-    title=${`${axis.label}: click for its range, drag or arrow keys to move it`} style=${{ left: `${left}px`, maxWidth: `${axisWidth(layout)}px` }}
+    title=${`${axis.path}: click for its range, drag or arrow keys to move it`} style=${{ left: `${left}px`, maxWidth: `${axisWidth(layout)}px` }}
     onPointerDown=${onPointerDown} onPointerMove=${onPointerMove} onPointerUp=${onPointerUp} onPointerCancel=${() => { start.current = null; setMoved(null); }}
     onClick=${() => !isDragged() && moved === null && onEdit()} onKeyDown=${onKeyDown}>${axis.label}</button>`;
 }

@@ -30,7 +30,7 @@ export function ParallelControls({ data, keys, color, setKeys, route }) {
 /** @param {{columns: any[], keys: string[], setKeys: (keys: string[]) => void}} props */
 function AxisList({ columns, keys, setKeys }) {
   const [text, setText] = useState("");
-  const shown = columns.filter((column) => column.label.toLowerCase().includes(text.toLowerCase()));
+  const shown = columns.filter((column) => (column.path ?? column.label).toLowerCase().includes(text.toLowerCase()));
   const toggle = (/** @type {string} */ key) => {
     const next = keys.includes(key) ? keys.filter((each) => each !== key) : [...keys, key];
     if (next.length) setKeys(next);
@@ -38,7 +38,7 @@ function AxisList({ columns, keys, setKeys }) {
   return html`<div class="metric-list">
     ${columns.length >= MIN_SEARCHED && html`<input type="search" placeholder="Find a column" aria-label="Find a column" value=${text}
       onInput=${(/** @type {any} */ event) => setText(event.currentTarget.value)} />`}
-    ${shown.map((column) => html`<${Check} key=${column.key} label=${column.label} checked=${keys.includes(column.key)} onChange=${() => toggle(column.key)} />`)}
+    ${shown.map((column) => html`<${Check} key=${column.key} label=${column.label} title=${column.path} checked=${keys.includes(column.key)} onChange=${() => toggle(column.key)} />`)}
   </div>`;
 }
 
@@ -59,7 +59,7 @@ export function RangeForm({ axis, range, logs, route, onChange, onClose }) {
     route.setQuery({ alog: writeNames(next) });
   };
   return html`<form class="range-form" aria-label=${`Range of ${axis.label}`} onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
-    <b>${axis.label}</b>
+    <b title=${axis.path}>${axis.label}</b>
     ${axis.categories.length
       ? html`<${CategoryRange} axis=${axis} range=${range} onChange=${onChange} />`
       : html`<${NumberRange} axis=${axis} range=${range} onChange=${onChange} />

@@ -5,7 +5,7 @@
  * Returns the rows from the best to the worst; those without a finite value last.
  * @param {ArrayLike<number>} values  Of all rows.
  * @param {ArrayLike<number>} rows
- * @param {boolean} isSmallerBetter
+ * @param {boolean | null} isSmallerBetter
  * @returns {number[]}
  */
 export function sortByMetric(values, rows, isSmallerBetter) {
@@ -35,7 +35,7 @@ export function findRanks(values, rows) {
 /**
  * Returns the row of the best finite value, or -1 if there is none.
  * @param {ArrayLike<number>} values
- * @param {boolean} isSmallerBetter
+ * @param {boolean | null} isSmallerBetter
  */
 export function findBestRow(values, isSmallerBetter) {
   let best = -1;
@@ -50,7 +50,7 @@ export function findBestRow(values, isSmallerBetter) {
  * Returns the best value that there was at each time, as steps.
  * @param {Float64Array} times  Of each row, when its value was there.
  * @param {Float64Array} values
- * @param {boolean} isSmallerBetter
+ * @param {boolean | null} isSmallerBetter
  * @returns {{x: Float64Array, y: Float64Array}}
  */
 export function bestSoFar(times, values, isSmallerBetter) {

@@ -29,7 +29,7 @@ export function RunView({ name, route }) {
   const tabs = [
     { key: "curves", label: "Curves" },
     { key: "evaluations", label: "Evaluations", count: evaluations },
-    { key: "samples", label: "Translations", count: details.num_sample_files },
+    ...(details.num_sample_files || tab === "samples" ? [{ key: "samples", label: "Translations", count: details.num_sample_files }] : []),
     { key: "config", label: "Config" },
     { key: "checkpoints", label: "Checkpoints", count: details.checkpoints.length },
     { key: "environment", label: "Environment" },

@@ -50,7 +50,8 @@ function RunTable({ runs, chosen, route }) {
   const key = sort.replace(/^-/, "");
   const column = columns.find((one) => one.key === key) ?? COLUMNS[4];
   const wanted = find.toLowerCase();
-  const shown = sortRows(runs.filter((run) => `${run.label} ${run.experiment} ${run.path}`.toLowerCase().includes(wanted)), column.value, sort.startsWith("-"));
+  const isLive = route.query.live === "1";
+  const shown = sortRows(runs.filter((run) => (!isLive || run.state === "running") && `${run.label} ${run.experiment} ${run.path}`.toLowerCase().includes(wanted)), column.value, sort.startsWith("-"));
   const choose = (/** @type {string} */ name, /** @type {boolean} */ isChosen) => {
     const others = chosen.map((run) => run.name).filter((other) => other !== name);
     route.setQuery({ sel: (isChosen ? [...others, name] : others).slice(-MOST_COMPARED).join(",") });
@@ -60,8 +61,10 @@ function RunTable({ runs, chosen, route }) {
     <button type="button" class="run-sort" onClick=${() => route.setQuery({ sort: sort === one.key ? `-${one.key}` : one.key })}>${one.label}${
       one.key === key ? (sort.startsWith("-") ? " ↓" : " ↑") : ""}</button></th>`;
   return html`
-    ${names.length > 1 && html`<div class="row run-settings"><label>metric <select value=${metric} onChange=${(/** @type {any} */ event) => route.setQuery({ metric: event.target.value })}>
-      ${names.map((name) => html`<option key=${name} value=${name}>${name}</option>`)}</select></label></div>`}
+    <div class="row run-settings"><label class="check"><input type="checkbox" checked=${isLive}
+      onChange=${(/** @type {any} */ event) => route.setQuery({ live: event.target.checked ? 1 : null })} />hide ended runs</label>
+    ${names.length > 1 && html`<label>metric <select value=${metric} onChange=${(/** @type {any} */ event) => route.setQuery({ metric: event.target.value })}>
+      ${names.map((name) => html`<option key=${name} value=${name}>${name}</option>`)}</select></label>`}</div>
     <div class="plain-box"><table class="plain run-table"><thead><tr><th scope="col"><span class="visually-hidden">compare</span></th>${columns.map(header)}</tr></thead>
     <tbody>${shown.map((run) => html`<tr key=${run.name}>
       <td><input type="checkbox" aria-label=${`Choose ${run.label}`} checked=${chosen.includes(run)} onChange=${(/** @type {any} */ event) => choose(run.name, event.target.checked)} /></td>
@@ -71,7 +74,7 @@ function RunTable({ runs, chosen, route }) {
       <td class="number"><${Steps} run=${run} /></td>
       <td class="number">${format.number(run.metrics[metric])}</td>
       <td class="nowrap" title=${format.time(run.time)}>${format.ago(run.time)}</td></tr>`)}</tbody></table></div>
-    ${!shown.length && html`<p class="muted">No run has “${find}” in its name.</p>`}`;
+    ${!shown.length && html`<p class="muted">${find ? `No ${isLive ? "running " : ""}run has “${find}” in its name.` : "No run is running."}</p>`}`;
 }
 
 function NoRuns() {

@@ -10,7 +10,7 @@ import { readRange, writeRange } from "./curve_choice.js";
 import * as format from "./format.js";
 import { Plot } from "./plot.js";
 import { sortByMetric } from "./rank.js";
-import { findPoint, isSmallerBetter, layDimension, listVarying, metricKey } from "./scatter_choice.js";
+import { findPoint, layDimension, listVarying } from "./scatter_choice.js";
 import { buildScale, findUsualExtent } from "./scales.js";
 import { html, useMemo } from "./vendor/preact.js";
 import { Button, Empty } from "./widgets.js";
@@ -34,13 +34,13 @@ export function ScatterView({ data, visible, selection, setSelection, route }) {
   const { query, setQuery } = route;
   const varying = useMemo(() => listVarying(data), [data, version]);
   const x = data.column(query.sx) ? query.sx : "";
-  const y = data.column(query.sy) ? query.sy : metricKey(data);
+  const y = data.column(query.sy) ? query.sy : data.searchedKey;
   const isMetric = data.column(y)?.source !== "hparam";
   const isPaired = x !== "" && !isMetric;
   const isNumeric = (/** @type {string} */ key) => data.column(key) !== undefined && data.get(key) instanceof Float64Array;
-  const color = data.column(query.sc) ? query.sc : query.sc !== "none" && isPaired ? metricKey(data) : "";
+  const color = data.column(query.sc) ? query.sc : query.sc !== "none" && isPaired ? data.searchedKey : "";
   const shading = useMemo(() => shade(data, color, theme), [data, version, color, theme]);
-  const rows = useMemo(() => (isNumeric(color) ? sortByMetric(/** @type {Float64Array} */ (data.get(color)), shown, isSmallerBetter(data, color)).reverse() : Array.from(shown)),
+  const rows = useMemo(() => (isNumeric(color) ? sortByMetric(/** @type {Float64Array} */ (data.get(color)), shown, data.isSmallerBetter(color)).reverse() : Array.from(shown)),
     [data, version, shown, color]);
   const pick = (/** @type {number} */ row) => {
     const next = new Set(selection);
@@ -105,7 +105,7 @@ function Slice({ data, version, rows, x, y, color, shading, selection, theme, pi
   };
   const label = data.column(x)?.label ?? x;
   return html`<div class="slice">
-    <${Plot} caption=${onChoose && html`<button type="button" class="slice-name" title="Enlarge" onClick=${onChoose}>${label}</button>`} x=${axisX} y=${axisY} paint=${paint} count=${rows.length} locate=${locate} height=${isSmall ? 220 : 460}
+    <${Plot} caption=${onChoose && html`<button type="button" class="slice-name" title=${`${data.column(x)?.path ?? label}: enlarge`} onClick=${onChoose}>${label}</button>`} x=${axisX} y=${axisY} paint=${paint} count=${rows.length} locate=${locate} height=${isSmall ? 220 : 460}
       paintHit=${(/** @type {any} */ context, /** @type {any} */ view, /** @type {any} */ hit) => paintRing(context, view.toX(across.values[hit.row]), view.toY(up.values[hit.row]), theme.fg)}
       tooltip=${(/** @type {any} */ hit) => html`<${TrialTip} data=${data} row=${hit.row} lines=${[[data.column(y)?.label ?? y, format.number(data.value(y, hit.row))]]} />`}
       onPick=${(/** @type {any} */ hit) => pick(hit.row)}
@@ -183,5 +183,5 @@ function shade(data, key, theme) {
   }
   const [lo, hi] = findUsualExtent([values], false) ?? [0, 1];
   const { toUnit } = buildScale(lo, hi);
-  return { lo, hi, shades: listShades(theme.isDark, isSmallerBetter(data, key)), rowShades: Int16Array.from(values, (value) => shadeOf(toUnit(value))) };
+  return { lo, hi, shades: listShades(theme.isDark, data.isSmallerBetter(key)), rowShades: Int16Array.from(values, (value) => shadeOf(toUnit(value))) };
 }

@@ -19,23 +19,12 @@ export function listVarying(data) {
   return listDifferences(data, Array.from({ length: data.numRows }, (_, row) => row));
 }
 
-/** Returns the column of the searched metric. @param {ExperimentData} data */
-export function metricKey(data) {
-  return data.column(`${data.searchedMetric}.best`) ? `${data.searchedMetric}.best` : "best_metric";
-}
-
-/** Whether smaller values of a column are better. @param {ExperimentData} data @param {string} key */
-export function isSmallerBetter(data, key) {
-  const isSearched = key === "best_metric" || key === "latest_metric";
-  return data.isSmallerBetter(isSearched ? data.searchedMetric : key.replace(/\.(best|last|min|max)$/, ""));
-}
-
 /**
  * Lays a column out for a plot.
  * @param {ExperimentData} data
  * @param {string} key
  * @param {ArrayLike<number>} rows
- * @param {{isLog: boolean, isRank: boolean}} options  With `isRank`, 1 is the best of the rows.
+ * @param {{isLog: boolean, isRank: boolean}} options  With `isRank`, 1 is the best of the rows, or the smallest where none is best.
  * @returns {Dimension}
  */
 export function layDimension(data, key, rows, { isLog, isRank }) {
@@ -43,10 +32,10 @@ export function layDimension(data, key, rows, { isLog, isRank }) {
   const values = data.get(key);
   if (!(values instanceof Float64Array)) return layNames(label, values, rows);
   if (isRank) {
-    const sign = isSmallerBetter(data, key) ? 1 : -1;
-    const ranks = findRanks(values.map((value) => sign * value), rows);
+    const isLargerBetter = data.isSmallerBetter(key) === false;
+    const ranks = findRanks(isLargerBetter ? values.map((value) => -value) : values, rows);
     const [lo, hi] = padExtent(findExtent([ranks], false), false);
-    return { axis: { label: `rank by ${label} (1 is best)`, kind: "whole", lo, hi }, values: ranks };
+    return { axis: { label: `rank by ${label} (1 is ${data.isSmallerBetter(key) === null ? "smallest" : "best"})`, kind: "whole", lo, hi }, values: ranks };
   }
   const shown = Float64Array.from(rows, (row) => values[row]);
   const canLog = isLog && findExtent([shown], true) !== null;

@@ -1,13 +1,12 @@
 // @ts-check
 // The search itself: rungs with who went on and who was stopped, and who descends from whom.
-import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
-import { get } from "./api.js";
+import { html, useMemo, useState } from "./vendor/preact.js";
 import { colorOf, useTheme } from "./colors.js";
 import { number } from "./format.js";
+import { useSearch } from "./search_data.js";
 import { countOutcomes, layOutTree, sortRung } from "./search_layout.js";
 import { Button, Empty, Loading, Problem } from "./widgets.js";
 
-const PAUSE_MS = 3000;
 const MOST_SHOWN = 24;
 const MOST_NODES = 1000;
 const COLUMN_PX = 110;
@@ -22,7 +21,7 @@ const WORDS = {
 
 /** @param {{data: any, experiment: any}} props */
 export function SearchView({ data, experiment }) {
-  const { search, error, reload } = useSearch(data, experiment.id);
+  const { search, error, reload } = useSearch(data);
   if (error && !search) return html`<${Problem} error=${error} retry=${reload} />`;
   if (!search) return html`<${Loading} />`;
   const { searcher = {} } = experiment.config ?? {};
@@ -34,28 +33,6 @@ export function SearchView({ data, experiment }) {
       <${Bracket} key=${at} bracket=${bracket} name=${search.brackets.length > 1 ? `Bracket ${at + 1}` : "Rungs"} smallerIsBetter=${searcher.smaller_is_better ?? true} />`)}
     ${search.lineage.length > 0 && html`<${Lineage} lineage=${search.lineage} data=${data} />`}
   </section>`;
-}
-
-/** Fetches the search; again after changes, but not all the time. @param {any} data @param {number} experimentId */
-function useSearch(data, experimentId) {
-  const [found, setFound] = useState(/** @type {{search: any, error: any}} */ ({ search: null, error: null }));
-  const timer = useRef(/** @type {any} */ (undefined));
-  const reload = () => {
-    timer.current = undefined;
-    return get(`/experiments/${experimentId}/search`).then((search) => setFound({ search, error: null }), (error) => setFound((old) => ({ ...old, error })));
-  };
-  useEffect(() => {
-    reload();
-    const stop = data.subscribe(() => {
-      timer.current ??= setTimeout(reload, PAUSE_MS);
-    });
-    return () => {
-      stop();
-      clearTimeout(timer.current);
-      timer.current = undefined;
-    };
-  }, [experimentId]);
-  return { ...found, reload };
 }
 
 /** @param {{bracket: any, name: string, smallerIsBetter: boolean}} props */

@@ -7,8 +7,9 @@ import * as format from "./format.js";
 
 const ROW = 30;
 const HEAD = 34;
+const GROUP_HEAD = 22;
 const SPARE = 8;
-const WIDTHS = { number: 96, share: 88, state: 118, duration: 112, time: 150, text: 140 };
+const WIDTHS = { number: 96, share: 88, state: 158, duration: 112, time: 150, text: 140 };
 const CHECK = 40;
 /** Where the table was left, so that the way back from a trial leads there. */
 const left = { place: "", top: 0 };
@@ -19,12 +20,12 @@ const SCROLLBAR = 18;
  *   data: import("./experiment_data.js").ExperimentData, rows: Int32Array, columns: Column[], version: number,
  *   sort: {key: string, descending: boolean}, onSort: (key: string) => void,
  *   selection: Set<number>, onSelect: (ids: number[], isSelected: boolean) => void,
- *   phases: Map<number, string>, active: number, onActive: (at: number) => void,
+ *   phases: Map<number, string>, stops: Map<number, number>, active: number, onActive: (at: number) => void,
  *   hrefOf: (id: number) => string, onOpen: (id: number) => void, label: string,
  * }} props
  */
 export function VirtualTable(props) {
-  const { data, rows, columns, sort, onSort, selection, onSelect, phases, active, onActive, hrefOf, onOpen, label } = props;
+  const { data, rows, columns, sort, onSort, selection, onSelect, phases, stops, active, onActive, hrefOf, onOpen, label } = props;
   const box = useRef();
   const [first, setFirst] = useState(0);
   const [height, setHeight] = useState(600);
@@ -41,13 +42,15 @@ export function VirtualTable(props) {
     if (left.place === location.hash) box.current.scrollTop = left.top;
     return () => observer.disconnect();
   }, []);
-  useEffect(() => reveal(box.current, active), [active]);
+  useEffect(() => reveal(box.current, active, box.current.querySelector(".grid-head").offsetHeight), [active]);
   const onScroll = () => {
     Object.assign(left, { place: location.hash, top: box.current.scrollTop });
     setFirst(Math.max(0, Math.floor(box.current.scrollTop / ROW) - SPARE));
   };
   const numShown = Math.ceil(height / ROW) + 2 * SPARE;
   const last = Math.min(rows.length, Math.min(first, Math.max(0, rows.length - 1)) + numShown);
+  const groups = groupColumns(columns);
+  const head = groups.length ? HEAD + GROUP_HEAD : HEAD;
   const width = columns.reduce((sum, column) => sum + widthOf(column), CHECK);
   const toggle = (/** @type {number} */ at, /** @type {boolean} */ isRange) => {
     const isSelected = !selection.has(data.ids[rows[at]]);
@@ -62,24 +65,24 @@ export function VirtualTable(props) {
     const row = rows[at];
     const id = data.ids[row];
     shown.push(h(Row, { key: at % numShown, at, row, data, columns, version: props.version, isSelected: selection.has(id),
-      phase: phases.get(id), isActive: at === active, actions: actions.current }));
+      phase: phases.get(id), rung: stops.get(id), isActive: at === active, actions: actions.current }));
   }
   const style = {
     "--layout": `${CHECK}px ${columns.map(layOut).join(" ")}`,
     "--width": `${width}px`,
-    "--height": `${rows.length * ROW + HEAD + (width > room ? SCROLLBAR : 2)}px`,
+    "--height": `${rows.length * ROW + head + (width > room ? SCROLLBAR : 2)}px`,
   };
   return html`<div class="grid" ref=${box} role="grid" aria-label=${label} aria-multiselectable="true" tabindex="0"
       aria-rowcount=${rows.length + 1} aria-colcount=${columns.length + 1}
       aria-activedescendant=${active >= first && active < last ? `row-${active}` : undefined}
       onScroll=${onScroll} style=${style}>
-    <${Head} ...${{ data, rows, columns, sort, onSort, selection, onSelect }} />
+    <${Head} ...${{ data, rows, columns, groups, sort, onSort, selection, onSelect }} />
     <div class="grid-body" role="rowgroup" style=${{ height: `${rows.length * ROW}px` }}>${shown}</div>
   </div>`;
 }
 
 /** @param {any} props */
-function Head({ data, rows, columns, sort, onSort, selection, onSelect }) {
+function Head({ data, rows, columns, groups, sort, onSort, selection, onSelect }) {
   const check = useRef();
   let numSelected = 0;
   if (selection.size) for (const row of rows) numSelected += Number(selection.has(data.ids[row]));
@@ -88,14 +91,18 @@ function Head({ data, rows, columns, sort, onSort, selection, onSelect }) {
     check.current.indeterminate = numSelected > 0 && !isAll;
   });
   const toggleAll = () => onSelect(Array.from(rows, (row) => data.ids[row]), !isAll);
-  return html`<div class="grid-head" role="rowgroup"><div class="grid-row" role="row" aria-rowindex="1">
+  return html`<div class="grid-head" role="rowgroup">
+    ${groups.length > 0 && html`<div class="grid-row grid-groups" role="presentation"><div></div>
+      ${groups.map((/** @type {{name: string, size: number}} */ { name, size }, /** @type {number} */ at) => html`
+        <div key=${at} class=${name ? "grid-group" : ""} style=${{ gridColumn: `span ${size}` }} title=${name}><bdi>${name}</bdi></div>`)}</div>`}
+    <div class="grid-row" role="row" aria-rowindex="1">
     <div class="grid-cell check" role="columnheader">
       <input ref=${check} type="checkbox" checked=${isAll} onChange=${toggleAll} aria-label="Select all shown trials" /></div>
     ${columns.map((/** @type {Column} */ column) => {
       const isSorted = sort.key === column.key;
       return html`<div key=${column.key} class="grid-cell ${alignOf(column)}" role="columnheader"
           aria-sort=${isSorted ? (sort.descending ? "descending" : "ascending") : "none"}>
-        <button type="button" title=${`${format.short(column.label)}: sort`} onClick=${() => onSort(column.key)}>
+        <button type="button" title=${`${format.short(column.path ?? column.label)}: sort`} onClick=${() => onSort(column.key)}>
           <span class="grid-label">${format.short(column.label)}</span>
           ${isSorted && html`<span aria-hidden="true">${sort.descending ? "↓" : "↑"}</span>`}</button></div>`;
     })}</div></div>`;
@@ -109,10 +116,10 @@ class Row extends Component {
   }
 
   render() {
-    const { at, row, data, columns, phase, isSelected, isActive, actions } = this.props;
+    const { at, row, data, columns, phase, rung, isSelected, isActive, actions } = this.props;
     const id = data.ids[row];
     const cells = columns.map((/** @type {Column} */ column, /** @type {number} */ place) =>
-      drawCell(column, data, row, { place, phase, hrefOf: actions.hrefOf }));
+      drawCell(column, data, row, { place, phase, rung, hrefOf: actions.hrefOf }));
     const check = h("input", { type: "checkbox", checked: isSelected, tabIndex: -1, "aria-label": `Select trial ${id}`,
       onClick: (/** @type {MouseEvent} */ event) => actions.toggle(at, event.shiftKey) });
     const props = {
@@ -126,15 +133,16 @@ class Row extends Component {
 }
 
 /** @param {Column} column @param {any} data @param {number} row
- * @param {{place: number, phase?: string, hrefOf: (id: number) => string}} how */
-function drawCell(column, data, row, { place, phase, hrefOf }) {
+ * @param {{place: number, phase?: string, rung?: number, hrefOf: (id: number) => string}} how */
+function drawCell(column, data, row, { place, phase, rung, hrefOf }) {
   const value = data.value(column.key, row);
   const props = { key: place, role: "gridcell", class: `grid-cell ${alignOf(column)}`, title: undefined };
   if (column.key === "id") return h("div", props, h("a", { href: hrefOf(value), tabIndex: -1 }, value));
   if (column.kind === "state") {
-    const state = (value === "ACTIVE" && phase) || String(value).toLowerCase();
+    const isStopped = value === "COMPLETED" && rung !== undefined;
+    const state = isStopped ? `stopped, rung ${rung}` : (value === "ACTIVE" && phase) || String(value).toLowerCase();
     const reason = format.short(data.value("reason", row), 1000);
-    return h("div", props, h("span", { class: `badge state-${state}`, title: reason || undefined }, state));
+    return h("div", props, h("span", { class: `badge state-${state.split(",")[0]}`, title: reason || undefined }, state));
   }
   const text = column.key === "duration" && value === null ? soFar(data, row) : format.cell(value, column.kind);
   const isWhole = column.kind !== "text" && column.kind !== "number";
@@ -156,16 +164,30 @@ function widthOf(column) {
   return Math.min(240, Math.max(column.key === "id" ? 72 : WIDTHS[column.kind], column.label.length * 7.2 + 44));
 }
 
+/** Returns columns side by side that have the same path before their labels; none if no column has one.
+ * @param {Column[]} columns @returns {{name: string, size: number}[]} */
+function groupColumns(columns) {
+  /** @type {{name: string, size: number}[]} */
+  const groups = [];
+  for (const { path, label } of columns) {
+    const name = path?.slice(0, -label.length - 1) ?? "";
+    const last = groups[groups.length - 1];
+    if (last?.name === name) last.size += 1;
+    else groups.push({ name, size: 1 });
+  }
+  return groups.some(({ name }) => name) ? groups : [];
+}
+
 /** Width of a column for the grid: most become wider where there is room. @param {Column} column */
 function layOut(column) {
   const width = `${widthOf(column)}px`;
   return column.key === "id" || column.kind === "state" ? width : `minmax(${width}, 1fr)`;
 }
 
-/** Scrolls so that a row is seen. @param {HTMLElement} box @param {number} at */
-function reveal(box, at) {
+/** Scrolls so that a row is seen. @param {HTMLElement} box @param {number} at @param {number} head  Its height. */
+function reveal(box, at, head) {
   if (at < 0) return;
   const top = at * ROW;
   if (top < box.scrollTop) box.scrollTop = top;
-  else if (top + ROW > box.scrollTop + box.clientHeight - HEAD - 12) box.scrollTop = top + ROW + HEAD + 12 - box.clientHeight;
+  else if (top + ROW > box.scrollTop + box.clientHeight - head - 12) box.scrollTop = top + ROW + head + 12 - box.clientHeight;
 }

@@ -112,7 +112,7 @@ function Lanes({ spans, slots, nodes, range, now, ownId, onZoom }) {
     const context = prepare(/** @type {HTMLCanvasElement} */ (canvas.current), width, height);
     if (!context) return;
     paintGround(context, { slots, range, width, inner, toX, theme });
-    for (const bar of bars) paintBar(context, bar, theme, ownId !== undefined && bar.span.experiment !== ownId, bar.span === hover?.span);
+    for (const bar of bars) paintBar(context, bar, theme, ownId, bar.span === hover?.span);
     if (drag) {
       context.fillStyle = theme.accent;
       context.globalAlpha = 0.2;
@@ -218,9 +218,11 @@ function paintGround(context, { slots, range, width, inner, toX, theme }) {
   });
 }
 
-/** @param {CanvasRenderingContext2D} context @param {Bar} bar @param {any} theme @param {boolean} isOther @param {boolean} isChosen */
-function paintBar(context, bar, theme, isOther, isChosen) {
-  context.fillStyle = isOther ? theme.muted : colorOf(bar.span.trial, theme.isDark);
+/** Paints a trial in a colour of its own, or, where all experiments are shown, of its experiment.
+ * @param {CanvasRenderingContext2D} context @param {Bar} bar @param {any} theme @param {number | undefined} ownId @param {boolean} isChosen */
+function paintBar(context, bar, theme, ownId, isChosen) {
+  const isOther = ownId !== undefined && bar.span.experiment !== ownId;
+  context.fillStyle = isOther ? theme.muted : colorOf(ownId === undefined ? bar.span.experiment : bar.span.trial, theme.isDark);
   context.globalAlpha = isOther ? 0.35 : 1;
   // A gap, so that one trial after the other is seen as two.
   context.fillRect(bar.x, bar.y, Math.max(1, bar.width - (bar.width > 4 ? 1 : 0)), BAR_PX);

@@ -6,7 +6,7 @@ import { get, getBuffer } from "./api.js";
 import { subscribe } from "./events.js";
 import { ConfigView, Fields } from "./config_view.js";
 import { duration, number, time } from "./format.js";
-import { flatten, readSpace } from "./hparams.js";
+import { flatten, readSpace, shortenPaths } from "./hparams.js";
 import { clean, shorten } from "./log_lines.js";
 import { LastLines, LogsView } from "./logs.js";
 import { useSlots } from "./status.js";
@@ -114,11 +114,12 @@ function Hparams({ data }) {
   const values = flatten(data.trial.hparams);
   const space = new Map(readSpace(data.experiment.config?.hyperparameters).map((one) => [one.path, one]));
   const paths = Object.keys(values);
+  const labels = shortenPaths(paths);
   if (!paths.length) return html`<p class="muted">No hyperparameters.</p>`;
   return html`<section class="trial-hparams" aria-label="Hyperparameters"><div class="plain-box"><table class="plain">
     <caption class="visually-hidden">Hyperparameters</caption>
     <thead><tr><th scope="col">Hyperparameter</th><th scope="col">Value</th><th scope="col">Range</th></tr></thead>
-    <tbody>${paths.map((path) => html`<tr key=${path}><th scope="row" class="mono">${clean(path)}</th>
+    <tbody>${paths.map((path) => html`<tr key=${path}><th scope="row" class="mono" title=${clean(path)}>${clean(labels.get(path) ?? path)}</th>
       <td class="mono">${show(values[path])}</td><td class="muted">${describeRange(space.get(path))}</td></tr>`)}</tbody></table></div></section>`;
 }
 

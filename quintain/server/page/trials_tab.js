@@ -16,7 +16,7 @@ const GROUPS = [["trial", "Trial"], ["hparam", "Hyperparameters"], ["metric", "M
 const PAGE = 20;
 
 /** @param {any} props those of a tab */
-export function TrialsTab({ data, experiment, visible, version, status, selection, setSelection, route }) {
+export function TrialsTab({ data, experiment, visible, version, status, stops, selection, setSelection, route }) {
   const { query, setQuery, go } = route;
   const [active, setActive] = useState(-1);
   const { key, descending } = readSort(query.sort, data);
@@ -36,7 +36,7 @@ export function TrialsTab({ data, experiment, visible, version, status, selectio
   useTableKeys({ data, rows, active, setActive, selection, setSelection, onSelect, onOpen });
   if (!data.numRows) return html`<${NoTrials} experiment=${experiment} />`;
   if (!rows.length) return html`<${NoneFits} data=${data} setQuery=${setQuery} />`;
-  const props = { data, rows, columns, version, sort: { key, descending }, onSort, selection, onSelect, phases, active, onOpen };
+  const props = { data, rows, columns, version, sort: { key, descending }, onSort, selection, onSelect, phases, stops, active, onOpen };
   return html`<${VirtualTable} ...${props} onActive=${setActive} hrefOf=${hrefOf} label="Trials" />`;
 }
 
@@ -98,8 +98,8 @@ function Columns({ data, chosen, setQuery }) {
     const next = keys.includes(key) ? keys.filter((one) => one !== key) : [...keys, key];
     setQuery({ cols: (next.length ? next : ["id"]).join(",") });
   };
-  const fits = (/** @type {Column} */ column) => column.label.toLowerCase().includes(find.toLowerCase());
-  const item = (/** @type {Column} */ { key, label }) => html`<label key=${key} class="check menu-item">
+  const fits = (/** @type {Column} */ column) => (column.path ?? column.label).toLowerCase().includes(find.toLowerCase());
+  const item = (/** @type {Column} */ { key, label, path }) => html`<label key=${key} class="check menu-item" title=${path}>
     <input type="checkbox" checked=${keys.includes(key)} onChange=${() => toggle(key)} />${format.short(label)}</label>`;
   return html`<${Menu} label="Columns" align="right">
     <input type="search" class="wide" placeholder="Find a column" aria-label="Find a column" value=${find}
@@ -121,7 +121,7 @@ function pickColumns(data, chosen) {
   const picked = data.columns.filter((column) => keys.has(column.key));
   if (picked.length) return picked;
   const fixed = new Set(data.hparams.filter(({ kind }) => kind === "const").map(({ path }) => path));
-  const varied = data.columns.filter(({ source, label }) => source === "hparam" && !fixed.has(label));
+  const varied = data.columns.filter(({ source, path }) => source === "hparam" && !fixed.has(/** @type {string} */ (path)));
   return [...data.columns.filter(({ key }) => USUAL.includes(key)), ...varied.slice(0, MOST_HPARAMS)];
 }
 
@@ -138,15 +138,14 @@ function readPhases(status, id) {
 /** @param {string | undefined} text @param {ExperimentData} data */
 function readSort(text, data) {
   const key = (text ?? "").replace(/^-/, "");
-  return data.column(key) ? { key, descending: text?.startsWith("-") ?? false } : { key: "id", descending: false };
+  if (data.column(key)) return { key, descending: text?.startsWith("-") ?? false };
+  return { key: "best_metric", descending: isBestFirst("best_metric", data) };
 }
 
 /** Whether the first click on a column puts large values first: those of metrics that are better so.
  * @param {string} key @param {ExperimentData} data */
 function isBestFirst(key, data) {
-  if (key === "best_metric" || key === "latest_metric") return !data.isSmallerBetter(data.searchedMetric);
-  const metric = key.replace(/\.(best|last|min|max)$/, "");
-  return metric !== key && !data.isSmallerBetter(metric);
+  return data.isSmallerBetter(key) === false;
 }
 
 /** @param {number} id */

@@ -3,7 +3,7 @@
 The variable `QUINTAIN_CHECK` names a directory. `request.json` in it says what to check,
 `{"config": ..., "model_dir": ...}`; what is wrong is written beside it as `problems.json`,
 `[{"path": ..., "message": ...}]`, and `settings.json` has what follows from the kind of trial,
-`{"resources.processes_per_trial": ...}`.
+`{"resources.processes_per_trial": ...}`, or from what its task declares.
 """
 
 import dataclasses
@@ -22,6 +22,7 @@ from quintain.search import space as space_lib
 from quintain.trials import trial_context
 from quintain.trials.process import trial_loader
 
+_DIRECTIONS: Final = "searcher.directions"
 _PROCESSES: Final = "resources.processes_per_trial"
 
 
@@ -38,7 +39,11 @@ def find_problems(
     entrypoint = config.get("entrypoint")
     try:
         if entrypoint is not None and entrypoint.startswith(experiment_spec.REGISTERED_PREFIX):
-            importlib.import_module("quintain.trials.task_trial").check(config, model_dir)
+            task_trial = importlib.import_module("quintain.trials.task_trial")
+            declared = task_trial.check(config, model_dir)
+            if settings is not None:
+                own = config.get("searcher", {}).get("directions") or {}
+                settings[_DIRECTIONS] = {**declared, **own}
         else:
             _offer_context(config)
             loaded = trial_loader.load_trial(model_dir or "", entrypoint)

@@ -13,7 +13,7 @@ def test_the_result_names_the_best_trial_its_checkpoint_and_the_failures(calls_f
         "Trials: 2 completed, 1 error",
         "Best: accuracy 0.75 (trial 2)",
         "  lr: 0.05",
-        "  net.units: 16",
+        "  units: 16",
         "Checkpoint: quintain checkpoint download some-uuid",
         "Failed: trial 3: ValueError: no luck",
         "  quintain trial logs 3 --tail 20",

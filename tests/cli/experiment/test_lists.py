@@ -80,7 +80,7 @@ def test_best_is_the_best_trial_with_the_checkpoint_of_its_best_validation(quint
         "accuracy         0.75",
         "after            150 batches",
         "hyperparameters  lr: 0.05",
-        "                 net.units: 16",
+        "                 units: 16",
         f"checkpoint       {UUID}",
     ]
 

@@ -90,14 +90,17 @@ def test_many_trials_may_have_different_hyperparameters():
 @pytest.mark.parametrize(
     ("name", "searcher", "best_is"),
     [
-        ("validation/accuracy", {}, "max"),
-        ("validation/masked_loss", {}, "min"),
-        ("training/Perplexity", {}, "min"),
+        ("validation/accuracy", {}, ""),
+        ("training/loss", {}, "min"),
+        ("validation/masked_loss", {}, ""),
+        ("training/learning_rate", {}, ""),
+        ("validation/mae", {"directions": {"mae": "min"}}, "min"),
+        ("validation/f1", {"further_objectives": [{"metric": "f1"}]}, "min"),
         ("validation/loss", {"metric": "loss", "smaller_is_better": False}, "max"),
         ("validation/f1", {"metric": "f1"}, "min"),
     ],
 )
-def test_the_search_says_which_value_is_the_best_and_names_say_it_of_others(
+def test_the_config_says_which_value_is_the_best_and_no_name_but_the_loss_does(
     name, searcher, best_is
 ):
     assert trial_table.find_best_statistic(name, searcher) == best_is
@@ -110,3 +113,11 @@ def test_a_column_comes_before_a_hyperparameter_of_the_same_name():
     assert trial_names.find("hparams.state", known) == "hparams.state"
     assert trial_names.find("accuracy", known) == "hparams.accuracy"
     assert trial_names.find("validation/accuracy", known) == "validation/accuracy.best"
+
+
+def test_an_end_of_a_hyperparameter_names_it_if_no_other_one_has_it():
+    known = ["hparams.task.rate", "hparams.trainer.rate", "hparams.a.loss", "validation/loss.best"]
+
+    assert trial_names.find("task.rate", known) == "hparams.task.rate"
+    assert trial_names.find("rate", known) is None
+    assert trial_names.find("loss", known) == "validation/loss.best"

@@ -49,6 +49,18 @@ def test_the_kind_of_a_trial_says_how_many_processes_train_it(
     assert settings == found
 
 
+def test_a_task_says_which_values_of_its_metrics_are_the_best_and_the_config_says_it_first():
+    settings = {}
+    searcher = {"directions": {"perplexity": "max"}}
+    config = {"entrypoint": "experiment:translation/local", "searcher": searcher}
+
+    assert code_check.find_problems(config, None, settings) == []
+    directions = settings["searcher.directions"]
+    assert directions["token_accuracy"] == directions["perplexity"] == "max"
+    assert directions["validation_loss"] == "min"
+    assert "learning_rate" not in directions
+
+
 def test_several_processes_are_refused_for_other_kinds(model_dir):
     resources = {"slots_per_trial": 2, "processes_per_trial": 2}
     config = {"entrypoint": "checked_other:Other", "resources": resources}

@@ -1,0 +1,109 @@
+// @ts-check
+// What an experiment came to, without a click: its best trial and how to use it, progress, curves, what mattered, what failed.
+import { html, useEffect, useMemo, useState } from "./vendor/preact.js";
+import { get } from "./api.js";
+import { brief } from "./chart_table.js";
+import { listDifferences } from "./comparison.js";
+import { CurvesView } from "./curves.js";
+import * as format from "./format.js";
+import { ImportanceView } from "./importance.js";
+import { clean, shorten } from "./log_lines.js";
+import { findBestRow } from "./rank.js";
+import { countTrials } from "./status.js";
+import { Empty, Progress } from "./widgets.js";
+
+const NUM_CURVES = 10;
+const MOST_FAILED = 5;
+const MOST_SETTINGS = 12;
+
+/** @param {any} props those of a tab, with `stops` */
+export function OverviewView(props) {
+  const { data, version, route } = props;
+  const rows = useMemo(() => Int32Array.from({ length: data.numRows }, (_, row) => row), [data.numRows]);
+  const best = useMemo(() => findBestRow(/** @type {Float64Array} */ (data.get("best_metric")), data.isSmallerBetter("best_metric")), [data, version]);
+  if (!data.numRows) return html`<${Empty} title="No trials yet"><p>The search creates them as slots become free; they appear here by themselves.</p><//>`;
+  const query = { show: "top", k: String(NUM_CURVES), metrics: data.searchedMetric, range: route.query.range };
+  return html`<section class="overview" aria-label="Overview">
+    <${Best} ...${{ data, row: best, rows }} />
+    <${Standing} ...${props} />
+    <section class="panel wide" aria-label="Curves of the best trials"><h2>Curves of the best ${Math.min(NUM_CURVES, data.numRows)}</h2>
+      <${CurvesView} ...${props} visible=${rows} selection=${new Set()} route=${{ ...route, query }} isBrief /></section>
+    <section class="panel" aria-label="What mattered"><h2>What mattered</h2><${ImportanceView} data=${data} route=${route} isBrief /></section>
+    <${Failed} ...${props} />
+  </section>`;
+}
+
+/** The best trial, its settings, and the command to use it. @param {{data: any, row: number, rows: Int32Array}} props */
+function Best({ data, row, rows }) {
+  const id = row < 0 ? 0 : data.ids[row];
+  const latest = row < 0 ? "" : data.value("latest_checkpoint", row);
+  const checkpoint = useBestCheckpoint(data, id, latest);
+  const metric = data.experiment.config?.searcher?.metric;
+  if (row < 0) return html`<section class="panel" aria-label="Best trial"><h2>Best trial</h2><p class="muted">No trial has been validated yet.</p></section>`;
+  const differing = listDifferences(data, rows).slice(0, MOST_SETTINGS);
+  return html`<section class="panel" aria-label="Best trial">
+    <h2>Best: <a href=${`#/trials/${id}`}>trial ${id}</a></h2>
+    <p class="overview-value">${format.number(data.value("best_metric", row))} <span class="muted">${metric} after ${format.number(data.value("total_batches", row))} batches</span></p>
+    <dl class="overview-settings">${differing.map((column) => html`<div key=${column.key}><dt title=${column.path}>${column.label}</dt><dd>${brief(data.value(column.key, row)) || "–"}</dd></div>`)}</dl>
+    ${checkpoint
+      ? html`<p class="muted">To use it:</p><pre>quintain checkpoint export ${checkpoint} -o best</pre>`
+      : html`<p class="muted">It has no checkpoint yet.</p>`}
+  </section>`;
+}
+
+/** Returns the checkpoint of a trial's best validation, or else its newest one. @param {any} data @param {number} trialId @param {unknown} latest */
+function useBestCheckpoint(data, trialId, latest) {
+  const [found, setFound] = useState({ trialId: 0, uuid: "" });
+  useEffect(() => {
+    let isGone = false;
+    const sign = data.isSmallerBetter("best_metric") ? 1 : -1;
+    const key = (/** @type {any} */ one) => (Number.isFinite(one.metric) ? sign * one.metric : Infinity);
+    const choose = (/** @type {any[]} */ all) => all.filter((one) => one.state === "COMPLETED")
+      .sort((a, b) => (key(a) === key(b) ? b.total_batches - a.total_batches : key(a) - key(b)))[0]?.uuid ?? "";
+    if (trialId) get(`/trials/${trialId}/checkpoints`).then((all) => isGone || setFound({ trialId, uuid: choose(all) }), () => {}); // Its page says what is wrong.
+    return () => {
+      isGone = true;
+    };
+  }, [data, trialId, latest]);
+  return found.trialId === trialId ? found.uuid : "";
+}
+
+/** How far the search is: how many trials came to what. @param {any} props */
+function Standing({ data, version, experiment, status, stops }) {
+  const now = status?.experiments?.find((/** @type {any} */ one) => one.experiment_id === experiment.id);
+  const counts = useMemo(() => countOutcomes(data, stops), [data, version, stops]);
+  const { running, waiting } = countTrials(now);
+  const isOver = experiment.end_time !== null && experiment.end_time !== undefined;
+  const eta = format.duration(now?.eta_secs);
+  return html`<section class="panel" aria-label="Progress"><h2>Progress</h2>
+    <${Progress} share=${isOver ? experiment.progress : now?.progress ?? experiment.progress} label="progress of the search" />
+    <p class="muted">${isOver ? `Ended after ${format.duration(experiment.end_time - experiment.start_time)}.`
+      : `${running} running${waiting ? `, ${waiting} waiting` : ""}${eta ? `; about ${eta} left` : ""}.`}</p>
+    <ul class="overview-counts">${[...counts].map(([name, count]) => html`<li key=${name}><b>${format.number(count)}</b> ${name}</li>`)}</ul>
+  </section>`;
+}
+
+/** @param {any} data @param {Map<number, number>} stops @returns {Map<string, number>} */
+function countOutcomes(data, stops) {
+  const counts = new Map();
+  data.get("state").forEach((/** @type {string} */ state, /** @type {number} */ row) => {
+    const rung = stops.get(data.ids[row]);
+    const name = state === "COMPLETED" && rung !== undefined ? `stopped early at rung ${rung}` : state.toLowerCase().replace("error", "failed");
+    counts.set(name, (counts.get(name) ?? 0) + 1);
+  });
+  return new Map([...counts].sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+/** @param {any} props */
+function Failed({ data, version, route }) {
+  const failed = useMemo(() => [...data.ids].filter((id) => data.value("state", data.rowOf(id)) === "ERROR"), [data, version]);
+  return html`<section class="panel" aria-label="What failed"><h2>What failed</h2>
+    ${!failed.length && html`<p class="muted">No trial has failed.</p>`}
+    <ul class="overview-failed">${failed.slice(0, MOST_FAILED).map((id) => html`<li key=${id}><a href=${`#/trials/${id}`}>Trial ${id}</a>:
+      ${" "}<bdi>${clean(shorten(data.value("reason", data.rowOf(id)) || "see its logs", 300))}</bdi> <a href=${`#/trials/${id}?tab=logs`}>logs</a></li>`)}</ul>
+    ${failed.length > MOST_FAILED && html`<a href="#" onClick=${(/** @type {Event} */ event) => {
+      event.preventDefault();
+      route.setQuery({ tab: "trials", state: "ERROR" }, { push: true });
+    }}>All ${format.number(failed.length)} failed trials</a>`}
+  </section>`;
+}

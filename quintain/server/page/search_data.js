@@ -1,0 +1,54 @@
+// @ts-check
+// What the search of an experiment knows, fetched again as trials change.
+import { useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
+import { get } from "./api.js";
+
+const PAUSE_MS = 3000;
+/** A search waits for so many times as the master took to answer, so that it has most of its time for others. */
+const TIMES_TAKEN = 10;
+const WITHOUT_RUNGS = ["single", "random", "grid", "pbt"];
+
+/** Fetches the search; again after changes, but not all the time. @param {any} data @param {boolean} [isWanted] */
+export function useSearch(data, isWanted = true) {
+  const [found, setFound] = useState(/** @type {{search: any, error: any}} */ ({ search: null, error: null }));
+  const timer = useRef(/** @type {any} */ (undefined));
+  const pause = useRef(PAUSE_MS);
+  const reload = () => {
+    const start = performance.now();
+    return get(`/experiments/${data.id}/search`).then((search) => setFound({ search, error: null }), (error) => setFound((old) => ({ ...old, error })))
+      .finally(() => {
+        timer.current = undefined;
+        pause.current = Math.max(PAUSE_MS, TIMES_TAKEN * (performance.now() - start));
+      });
+  };
+  useEffect(() => {
+    if (!isWanted) return undefined;
+    reload();
+    const stop = data.subscribe(() => {
+      timer.current ??= setTimeout(reload, pause.current);
+    });
+    return () => {
+      stop();
+      clearTimeout(timer.current);
+      timer.current = undefined;
+    };
+  }, [data, isWanted]);
+  return { ...found, reload };
+}
+
+/** Returns the rung at which each trial was stopped early. @param {any} data @param {any} experiment @returns {Map<number, number>} */
+export function useStops(data, experiment) {
+  const { search } = useSearch(data, Boolean(experiment) && !WITHOUT_RUNGS.includes(experiment.config?.searcher?.name));
+  return useMemo(() => findStops(search), [search]);
+}
+
+/** @param {any} search @returns {Map<number, number>} */
+export function findStops(search) {
+  const stops = new Map();
+  for (const { rungs } of search?.brackets ?? []) {
+    rungs.forEach((/** @type {any} */ rung, /** @type {number} */ at) => {
+      for (const [id, , outcome] of rung.trials) if (outcome === "stopped") stops.set(id, at);
+    });
+  }
+  return stops;
+}
