@@ -183,9 +183,9 @@ def build_app(
         *([] if services.feed is None else [events.router]),
         users.build_router(given),
     ):
-        path_rules.check_routes(router.routes)
-        app.include_router(router, prefix=PREFIX, responses={"default": {"model": answers.Error}})
-    app.include_router(page.router)
+        path_rules.check_routes(router.routes, responses.PREFIX)
+        app.router.routes += router.routes
+    app.router.routes += page.router.routes
     return app
 
 

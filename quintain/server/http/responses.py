@@ -2,7 +2,7 @@
 
 import errno
 import json
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Annotated, Any, Final
 
 import fastapi
@@ -13,8 +13,12 @@ from typing_extensions import override
 
 from quintain import errors
 from quintain.records.rows import codec
+from quintain.server.http import answers
 from quintain.store import database_errors
 from quintain.web import request_checks
+
+PREFIX: Final = "/api/v1"
+"""Start of the addresses of the interface."""
 
 _STATUS_CODES: Final[tuple[tuple[type[Exception], int], ...]] = (
     (errors.UnauthorizedError, 403),
@@ -59,6 +63,16 @@ _MOST_SHOWN: Final = 200
 
 _MOST_PROBLEMS: Final = 20
 """Problems of a request that are listed."""
+
+
+def build_router(prefix: str = "", *, tags: Sequence[str] = ()) -> fastapi.APIRouter:
+    """Returns a router for addresses below `PREFIX`, whose errors are declared."""
+    return fastapi.APIRouter(
+        prefix=PREFIX + prefix,
+        tags=list(tags),
+        route_class=CheckedRoute,
+        responses={"default": {"model": answers.Error}},
+    )
 
 
 class CheckedRoute(routing.APIRoute):

@@ -17,7 +17,7 @@ from quintain.server.routes import parts as parts_lib
 _LEAST_PART: Final = 0.75
 """Part of the time that they ask for in which agents wait at least."""
 
-router = fastapi.APIRouter(prefix="/agents", tags=["agents"])
+router = responses.build_router("/agents", tags=["agents"])
 
 
 @router.put("/{name}")

@@ -45,7 +45,7 @@ def build_router(
             All else is answered by their methods of the same name.
         tags: Groups of the routes in the schema; the first part of each path if empty.
     """
-    router = fastapi.APIRouter(route_class=responses.CheckedRoute)
+    router = responses.build_router()
     # Fixed parts go before arguments, which would hide them.
     for call in sorted(calls.values(), key=_find_order):
         is_command = call.name not in answers

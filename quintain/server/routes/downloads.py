@@ -6,7 +6,7 @@ from quintain.server import checkpoint_files
 from quintain.server.http import answers, archives, responses
 from quintain.server.routes import parts as parts_lib
 
-router = fastapi.APIRouter(tags=["downloads"])
+router = responses.build_router(tags=["downloads"])
 
 
 @router.get("/experiments/{experiment_id}/files.tar", response_class=fastapi.Response)

@@ -21,7 +21,7 @@ _RETRY_MSECS: Final = 1000
 _HEADERS: Final = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 
-router = fastapi.APIRouter(tags=["events"])
+router = responses.build_router(tags=["events"])
 
 
 @router.get(

@@ -23,9 +23,7 @@ from quintain.server.routes import parts as parts_lib
 _MAX_TRIALS: Final = 2000
 _MAX_SECS: Final = 1.0
 
-router = fastapi.APIRouter(
-    prefix="/experiments", tags=["experiments"], route_class=responses.CheckedRoute
-)
+router = responses.build_router("/experiments", tags=["experiments"])
 
 
 @dataclasses.dataclass

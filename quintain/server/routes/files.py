@@ -32,7 +32,7 @@ _MEDIA_TYPE: Final = "application/octet-stream"
 _RUN: Final = "/trials/{trial_id}/runs/{launch_id}/files"
 _Offset = Annotated[int, fastapi.Query(ge=0)]
 
-router = fastapi.APIRouter(tags=["files"])
+router = responses.build_router(tags=["files"])
 
 
 def is_stream(scope: types.Scope) -> bool:

@@ -16,7 +16,7 @@ from quintain.server.security import access
 
 _MOST_SPANS: Final = 20_000
 
-router = fastapi.APIRouter(tags=["master"], route_class=responses.CheckedRoute)
+router = responses.build_router(tags=["master"])
 
 
 class SlotKind(TypedDict):

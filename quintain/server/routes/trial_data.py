@@ -10,7 +10,7 @@ from quintain.server import log_pages
 from quintain.server.http import answers, responses
 from quintain.server.routes import parts as parts_lib
 
-router = fastapi.APIRouter(tags=["tables"])
+router = responses.build_router(tags=["tables"])
 
 
 async def _read_page(

@@ -38,7 +38,7 @@ _ADAPTERS: Final[dict[type[Any], pydantic.TypeAdapter[Any]]] = {
     for kind in (trial.ProcessIdentity, workload.WorkloadResult)
 }
 
-router = fastapi.APIRouter(prefix=_PREFIX, tags=["workers"], route_class=responses.CheckedRoute)
+router = responses.build_router(_PREFIX, tags=["workers"])
 
 
 class Damage(pydantic.BaseModel):

@@ -170,17 +170,18 @@ def has_steps(path: str) -> bool:
     return any(part in ("", ".", "..") for part in path.split("/")[1:])
 
 
-def check_routes(routes: Iterable[routing.BaseRoute]) -> None:
+def check_routes(routes: Iterable[routing.BaseRoute], prefix: str) -> None:
     """Checks that the table says for whom each address of a master is.
 
     Args:
-        routes: What the master answers, without the prefix.
+        routes: What the master answers.
+        prefix: Start of all addresses, which the table leaves out.
 
     Raises:
         RegistryError: If it does not.
     """
     for route in routes:
-        path = getattr(route, "path", "")
+        path = getattr(route, "path", "").removeprefix(prefix)
         for method in getattr(route, "methods", None) or [type(route).__name__]:
             if method not in TABLE.get(path, {}):
                 raise errors.RegistryError(
