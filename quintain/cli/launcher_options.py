@@ -1,17 +1,15 @@
 """Options of `quintain master start` that say where trials run."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from quintain import errors
+from quintain.cli import options
 from quintain.client import address
 
 if TYPE_CHECKING:
     from quintain.server import launchers
-
-F = TypeVar("F", bound=Callable[..., object])
 
 RAY: Final = "ray"
 
@@ -19,7 +17,7 @@ _RAY_OPTIONS: Final = (
     *("ray_address", "ray_master", "ray_slots", "ray_threads_per_slot", "ray_directory"),
     *("ray_max_slots", "ray_idle"),
 )
-_OPTIONS: Final = (
+launcher_options = options.combine(
     click.option(
         "--launcher",
         type=click.Choice(["local", "agents", RAY]),
@@ -80,13 +78,7 @@ _OPTIONS: Final = (
         "[default: 60]",
     ),
 )
-
-
-def launcher_options(command: F) -> F:
-    """Adds the options to a command; `build_launchers` takes what they gave."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+"""Adds the options to a command; `build_launchers` takes what they gave."""
 
 
 def build_launchers(given: dict[str, Any]) -> "launchers.LauncherSettings":

@@ -16,7 +16,19 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_EXPERIMENT_OPTIONS = (
+
+def combine(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """Returns the decorator that adds several options, which help shows in this order."""
+
+    def add(command: F) -> F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+experiment_options = combine(
     click.option(
         "--experiment",
         metavar="NAME",
@@ -51,33 +63,55 @@ _EXPERIMENT_OPTIONS = (
         help="Module that registers experiments of your own. Repeatable.",
     ),
 )
+"""Adds the flags that choose and change an experiment."""
 
 
-def experiment_options(command: F) -> F:
-    """Adds the flags that choose and change an experiment."""
-    for option in reversed(_EXPERIMENT_OPTIONS):
-        command = option(command)
-    return command
+checkpoint_option = click.option(
+    "--checkpoint", metavar="PATH", help="Checkpoint to use; the newest one by default."
+)
+"""Adds `--checkpoint`, for commands that use a trained model."""
+
+model_options = combine(
+    click.option(
+        "--model_dir",
+        required=True,
+        metavar="DIR",
+        help="Directory of a trained run or of an export.",
+    ),
+    checkpoint_option,
+)
+"""Adds the options that say which trained model a command uses."""
+
+search_options = combine(
+    click.option(
+        "--beam_size", type=click.IntRange(min=1), help="Candidates kept while searching."
+    ),
+    click.option("--alpha", type=float, help="Strength of the length normalisation."),
+    click.option("--num_outputs", type=click.IntRange(min=1), help="Translations of each text."),
+)
+"""Adds the options of a search for translations."""
+
+log_option = click.option(
+    "--alsologtostderr", is_flag=True, help="Show the log, TensorFlow's included."
+)
+"""Adds `--alsologtostderr`."""
+
+precision_option = click.option(
+    "--precision",
+    type=click.Choice(["float32", "bfloat16", "int8"]),
+    help="Type of the decoder's layers; int8 rounds the weights of both sides.",
+)
+"""Adds `--precision`, of decoding."""
 
 
-def precision_option(command: F) -> F:
-    """Adds `--precision`, of decoding."""
-    return click.option(
-        "--precision",
-        type=click.Choice(["float32", "bfloat16", "int8"]),
-        help="Type of the decoder's layers; int8 rounds the weights of both sides.",
-    )(command)
-
-
-def export_option(command: F) -> F:
-    """Adds `--option`, for what a task of the user's own takes when its model is exported."""
-    return click.option(
-        "--option",
-        "own_options",
-        multiple=True,
-        metavar="NAME=VALUE",
-        help="Option of the task's `build_export_module`. Repeatable.",
-    )(command)
+export_option = click.option(
+    "--option",
+    "own_options",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Option of the task's `build_export_module`. Repeatable.",
+)
+"""Adds `--option`, for what a task of the user's own takes when its model is exported."""
 
 
 def parse_export_options(given: Mapping[str, Any], own_options: Iterable[str]) -> dict[str, Any]:
@@ -98,7 +132,7 @@ def parse_export_options(given: Mapping[str, Any], own_options: Iterable[str]) -
     return named
 
 
-_CLUSTER_OPTIONS = (
+cluster_options = combine(
     click.option(
         "--cluster_workers",
         type=click.IntRange(min=1),
@@ -123,13 +157,7 @@ _CLUSTER_OPTIONS = (
         "without --cluster_workers there are as many processes.",
     ),
 )
-
-
-def cluster_options(command: F) -> F:
-    """Adds the options by which a run is trained on the machines of a master."""
-    for option in reversed(_CLUSTER_OPTIONS):
-        command = option(command)
-    return command
+"""Adds the options by which a run is trained on the machines of a master."""
 
 
 def slot_options(command: F, *, least: int = 1) -> F:
@@ -176,14 +204,13 @@ def _check_directories(
     return tuple(map(os.path.abspath, given))
 
 
-def traceback_option(command: F) -> F:
-    """Adds `--traceback`, which the border of the process looks for."""
-    return click.option(
-        "--traceback",
-        is_flag=True,
-        expose_value=False,
-        help="Show where in the program an error arose.",
-    )(command)
+traceback_option = click.option(
+    "--traceback",
+    is_flag=True,
+    expose_value=False,
+    help="Show where in the program an error arose.",
+)
+"""Adds `--traceback`, which the border of the process looks for."""
 
 
 def check_choice(name: str, value: str, choices: tuple[str, ...]) -> str:
@@ -217,10 +244,9 @@ def build_parse_options(**flags: Any) -> "experiment_parser.ParseConfigOptions":
     return experiment_parser.ParseConfigOptions(**flags)
 
 
-def template_option(function: F) -> F:
-    """Adds `--template`."""
-    return click.option(
-        "--template",
-        metavar="FILE|NAME",
-        help="Lay CONFIG over this one; a name is that of a file in the home's `templates`.",
-    )(function)
+template_option = click.option(
+    "--template",
+    metavar="FILE|NAME",
+    help="Lay CONFIG over this one; a name is that of a file in the home's `templates`.",
+)
+"""Adds `--template`."""

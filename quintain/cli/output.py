@@ -4,6 +4,7 @@ import dataclasses
 import io
 import json
 import math
+import operator
 import shutil
 import sys
 import time
@@ -45,6 +46,11 @@ class Column(Generic[R]):
     """Whether tables leave it out if no row has anything there."""
 
 
+def key_column(name: str) -> Column[dict[str, Any]]:
+    """Returns the column of the values that dicts have under a name; it can shrink."""
+    return Column(name, operator.itemgetter(name), can_shrink=True)
+
+
 @dataclasses.dataclass(frozen=True)
 class Format:
     """Output format, of `--json` and `--csv`."""
@@ -53,10 +59,13 @@ class Format:
     as_csv: bool = False
 
 
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+"""Adds `--json`; the command gets it as `as_json`."""
+
+
 def format_options(command: F) -> F:
     """Adds `--json` and `--csv`; the command gets them as `as_json` and `as_csv`."""
-    command = click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")(command)
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
+    return json_option(click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")(command))
 
 
 def print_list(

@@ -118,7 +118,8 @@ class MlflowLogger(metric_logger.MetricLogger):
 
     def _find_experiment(self, name: str) -> str:
         """Returns the id of an experiment of MLflow, which is created if there is none."""
-        answer = self._ask("GET", f"experiments/get-by-name?{_encode(experiment_name=name)}")
+        query = urllib.parse.urlencode({"experiment_name": name})
+        answer = self._ask("GET", f"experiments/get-by-name?{query}")
         if answer.status == 404:
             return str(self._post("experiments/create", {"name": name})["experiment_id"])
         return str(_read(answer, "experiments/get-by-name")["experiment"]["experiment_id"])
@@ -159,10 +160,6 @@ def _read(answer: urllib3.BaseHTTPResponse, path: str) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise errors.OutputError(f"What answers {path} is no server of MLflow.")
     return content
-
-
-def _encode(**fields: str) -> str:
-    return urllib.parse.urlencode(fields)
 
 
 def _to_text(value: Any) -> str:

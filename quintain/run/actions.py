@@ -129,7 +129,6 @@ class RecordTraining(prepared_action.PreparedAction):
 
     @override
     def __call__(self, output: Mapping[str, Any]) -> None:
-        """Records `output` under the current step."""
         self._log.record(int(self._trainer.global_step.numpy()), output)
 
 

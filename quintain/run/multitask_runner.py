@@ -109,7 +109,6 @@ class MultiTaskRunner(experiment_runner.ExperimentRunner):
 
     @override
     def build_trainer(self, task: Any) -> multitask_trainer.MultiTaskBaseTrainer:
-        """Builds the trainer with the model and the optimizer, in the scope of the strategy."""
         model = self._given_model
         return build_trainer(
             self._params,
@@ -120,7 +119,6 @@ class MultiTaskRunner(experiment_runner.ExperimentRunner):
 
     @override
     def build_evaluator(self) -> evaluator.MultiTaskEvaluator | None:
-        """Builds the evaluator of all tasks, in the scope of the strategy."""
         if not self._evaluates:
             return None
         return _build_evaluator(
@@ -173,7 +171,6 @@ class MultiEvalRunner(experiment_runner.ExperimentRunner):
 
     @override
     def build_trainer(self, task: base_task.Task) -> base_trainer.Trainer:
-        """Builds the trainer with its model and optimizer, in the scope of the strategy."""
         return trainer_factory.create_trainer(
             self._params, task, train=self._mode.is_training, evaluate=False
         )
@@ -196,7 +193,6 @@ class MultiEvalRunner(experiment_runner.ExperimentRunner):
 
     @override
     def build_evaluator(self) -> evaluator.MultiTaskEvaluator | None:
-        """Builds the evaluator of all evaluation tasks, in the scope of the strategy."""
         if not self._evaluates:
             return None
         params: Any = self._params

@@ -91,17 +91,14 @@ class OrbitExperimentRunner(experiment_runner.ExperimentRunner):
 
     @override
     def build_trainer(self, task: base_task.Task) -> base_trainer.Trainer:
-        """Calls `_build_trainer`."""
         return self._build_trainer(task, train=self._mode.is_training, evaluate=self._evaluates)
 
     @override
     def build_best_checkpoint_exporter(self) -> best_checkpoint.CheckpointExporter | None:
-        """Calls `_build_best_checkpoint_exporter`."""
         return self._build_best_checkpoint_exporter()
 
     @override
     def build_checkpoint_manager(self) -> tf.train.CheckpointManager | None:
-        """Calls `_maybe_build_checkpoint_manager`."""
         return self._maybe_build_checkpoint_manager()
 
     def _build_trainer(

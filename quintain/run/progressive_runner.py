@@ -17,7 +17,6 @@ class ProgressiveRunner(experiment_runner.ExperimentRunner):
 
     @override
     def build_trainer(self, task: Any) -> trainer.ProgressiveTrainer:
-        """Builds the trainer of a policy, in the scope of the strategy."""
         return trainer.ProgressiveTrainer(
             self._params,
             task,

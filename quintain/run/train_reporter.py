@@ -36,13 +36,11 @@ class TrainReporter(orbit.Reporter):
 
     @override
     def on_train_begin(self, step: int, target_steps: int) -> None:
-        """Says that the first step takes longer."""
         if step < target_steps:
             self._display.show_phase("Compiling the training step")
 
     @override
     def on_restore(self, step: int, path: str) -> None:
-        """Says where the run goes on."""
         self._display.show_line(f"Going on from {path} (step {step}).")
 
     @override
@@ -54,7 +52,6 @@ class TrainReporter(orbit.Reporter):
         loop_secs: float,
         num_steps: int,
     ) -> None:
-        """Moves the bar."""
         step_secs = loop_secs / max(num_steps, 1)
         if self._step_secs is None or not self._is_compiled:
             # The first loop includes the compilation and says nothing about the speed.
@@ -68,23 +65,19 @@ class TrainReporter(orbit.Reporter):
 
     @override
     def on_eval_begin(self, step: int, num_steps: int) -> None:
-        """Says that an evaluation runs."""
         self._display.show_phase(f"Evaluating step {step}")
 
     @override
     def on_eval_step(self, done: int, num_steps: int) -> None:
-        """Counts the batches."""
         self._display.show_detail(f"{done} batches" if num_steps == -1 else f"{done}/{num_steps}")
 
     @override
     def on_eval_end(self, step: int, output: Mapping[str, Any], secs: float) -> None:
-        """Prints the result."""
         values = describe_metrics(output, self._labels)
         self._display.show_line(f"evaluated step {step}: {values}  ({secs:.0f} s)")
 
     @override
     def on_message(self, text: str) -> None:
-        """Prints the message."""
         self._display.show_line(text)
 
 

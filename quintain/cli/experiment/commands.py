@@ -194,7 +194,7 @@ def _check_master(
 @click.argument("experiment_id", metavar="ID", type=int)
 @click.option("--config_file", metavar="FILE", help="The new config; the other one's by default.")
 @click.option("--set", "assignments", multiple=True, metavar="PATH=VALUE", help="Repeatable.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@output.json_option
 @options.traceback_option
 def fork(
     experiment_id: int, config_file: str | None, assignments: tuple[str, ...], as_json: bool
@@ -220,7 +220,7 @@ def fork(
 @click.option(
     "--follow/--detach", "-f/-d", default=False, help="Show it while it runs, or return at once."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@output.json_option
 @options.traceback_option
 def continue_(
     experiment_id: int, assignments: tuple[str, ...], follow: bool, as_json: bool

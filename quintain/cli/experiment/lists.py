@@ -221,7 +221,7 @@ def best(experiment_id: int, top: int, as_json: bool, as_csv: bool) -> None:
 @click.argument("experiment_id", metavar="ID", type=int)
 @click.option("--original", is_flag=True, help="As it was written; else complete.")
 @click.option("--provenance", is_flag=True, help="Say what has set each value.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@output.json_option
 @options.traceback_option
 def config(experiment_id: int, original: bool, provenance: bool, as_json: bool) -> None:
     """Print the config of an experiment, as YAML that can be used again."""

@@ -56,15 +56,11 @@ def pareto(experiment_id: int, objectives: tuple[str, ...], as_json: bool, as_cs
     names = rows[0] if rows else {}
     output.print_list(
         rows,
-        [_to_column(name) for name in names],
+        [output.key_column(name) for name in names],
         as_json=as_json,
         as_csv=as_csv,
         if_empty=f"Experiment {experiment_id}: no trial has all of {', '.join(chosen)} yet.",
     )
-
-
-def _to_column(name: str) -> output.Column[dict[str, Any]]:
-    return output.Column(name, lambda row: row[name], can_shrink=True)
 
 
 def _parse(text: str) -> tuple[str, bool]:
@@ -104,10 +100,9 @@ def find_front(values: Sequence[Sequence[Any]], smaller_is_better: Sequence[bool
     front: list[tuple[tuple[float, ...], int]] = []
     # A row can be dominated only by one that is not after it in lexical order.
     for point, row in sorted(points):
-        if not any(_dominates(other, point) for other, _ in front):
+        if not any(
+            other != point and all(a <= b for a, b in zip(other, point, strict=True))
+            for other, _ in front
+        ):
             front.append((point, row))
     return [row for _, row in front]
-
-
-def _dominates(other: tuple[float, ...], point: tuple[float, ...]) -> bool:
-    return other != point and all(a <= b for a, b in zip(other, point, strict=True))

@@ -84,11 +84,7 @@ def _choose_columns(
         names = table.list_names()
     chosen = [(name, named[trial_table.find(name, named, "--columns")]) for name in names]
     found = [{name: values[row] for name, values in chosen} for row in rows]
-    return found, [_to_column(name) for name in names]
-
-
-def _to_column(name: str) -> output.Column[dict[str, Any]]:
-    return output.Column(name, lambda row: row[name], can_shrink=True)
+    return found, [output.key_column(name) for name in names]
 
 
 _COLUMNS: tuple[output.Column[tuple[str, float]], ...] = (

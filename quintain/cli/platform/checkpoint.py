@@ -73,7 +73,7 @@ def list_checkpoints(
 
 @checkpoint.command(cls=FlagCommand)
 @click.argument("uuid")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@output.json_option
 @options.traceback_option
 def describe(uuid: str, as_json: bool) -> None:
     """Show a checkpoint. The beginning of its UUID is enough."""

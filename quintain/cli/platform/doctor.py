@@ -12,7 +12,7 @@ _EXIT_PROBLEM: Final = 1
 
 
 @click.command(cls=FlagCommand)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@output.json_option
 def doctor(as_json: bool) -> None:
     r"""Show what this machine has: versions, processor, native kernels, home directory, extras.
 

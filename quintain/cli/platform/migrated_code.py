@@ -63,7 +63,7 @@ def migrate(source: str) -> Migrated:
         return Migrated(source, (Note(line, f"this is no Python 3, and was left alone: {error}"),))
     edits: list[_Edit] = []
     notes: list[Note] = []
-    starts = _find_line_starts(source)
+    starts = [0, *(found.end() for found in _NEWLINE.finditer(source))]
     aliases: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -76,7 +76,7 @@ def migrate(source: str) -> Migrated:
             notes += _check_from(node)
             for alias in node.names:
                 renamed = foreign_imports.rename(f"{node.module}.{alias.name}")
-                if renamed is not None and _is_package(renamed):
+                if renamed is not None and _find_problem(renamed) is None:
                     aliases[alias.asname or alias.name] = renamed
         elif isinstance(node, ast.Constant) and _QUOTED.fullmatch(str(node.value)):
             notes.append(Note(node.lineno, f"the text {node.value!r} was not rewritten."))
@@ -142,7 +142,8 @@ def _check_uses(tree: ast.AST, aliases: dict[str, str]) -> Iterator[Note]:
     rebound = {
         node.arg if isinstance(node, ast.arg) else node.id
         for node in ast.walk(tree)
-        if isinstance(node, ast.arg) or (isinstance(node, ast.Name) and _is_stored(node))
+        if isinstance(node, ast.arg)
+        or (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
     }
     aliases = {name: module for name, module in aliases.items() if name not in rebound}
     for node in ast.walk(tree):
@@ -157,10 +158,6 @@ def _check_uses(tree: ast.AST, aliases: dict[str, str]) -> Iterator[Note]:
         problem = _find_missing(module, path[0]) if module and len(path) == 1 else None
         if problem is not None:
             yield Note(node.lineno, problem)
-
-
-def _is_stored(node: ast.Name) -> bool:
-    return isinstance(node.ctx, ast.Store)
 
 
 @functools.cache
@@ -197,10 +194,6 @@ def _is_ours(module: str) -> bool:
     return module.partition(".")[0] == "quintain"
 
 
-def _is_package(module: str) -> bool:
-    return _find_problem(module) is None
-
-
 @functools.cache
 def _list_names(module: str) -> frozenset[str] | None:
     """Returns what a module offers, without running it unless it is a package; None if unknown."""
@@ -227,10 +220,6 @@ def _list_top_level(tree: ast.Module) -> Iterator[str]:
                 yield from (each.asname or each.name for each in names)
             case ast.Constant(value=str(value)):
                 yield value  # of a table of names that are imported when they are used
-
-
-def _find_line_starts(source: str) -> list[int]:
-    return [0, *(found.end() for found in _NEWLINE.finditer(source))]
 
 
 def _offset(source: str, starts: list[int], line: int, column: int) -> int:

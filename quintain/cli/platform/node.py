@@ -36,7 +36,7 @@ def node() -> None:
 
 
 @node.command("list", cls=FlagCommand)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@output.json_option
 @options.traceback_option
 def list_nodes(as_json: bool) -> None:
     """List the machines; that of the master is called master."""
@@ -59,7 +59,7 @@ def list_nodes(as_json: bool) -> None:
     metavar="SECS",
     help="With --wait: give up waiting after so long.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@output.json_option
 @options.traceback_option
 def drain(name: str, wait: bool, timeout: float, as_json: bool) -> None:
     """Let the trials of a machine save themselves and go on elsewhere, and start none there.
@@ -93,7 +93,7 @@ def _wait_until_empty(
 
 @node.command(cls=FlagCommand)
 @click.argument("name")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@output.json_option
 @options.traceback_option
 def activate(name: str, as_json: bool) -> None:
     """Start trials on a machine again."""

@@ -297,7 +297,7 @@ def kill(trial_ids: tuple[int, ...]) -> None:
 
 @trial.command(cls=FlagCommand)
 @click.argument("trial_id", metavar="ID", type=int)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@output.json_option
 @options.traceback_option
 def rerun(trial_id: int, as_json: bool) -> None:
     """Create an experiment of one trial with the hyperparameters and the seed of this one."""
@@ -312,7 +312,7 @@ def rerun(trial_id: int, as_json: bool) -> None:
 @trial.command("continue", cls=FlagCommand)
 @click.argument("trial_id", metavar="ID", type=int)
 @click.option("--set", "assignments", multiple=True, metavar="PATH=VALUE", help="Repeatable.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@output.json_option
 @options.traceback_option
 def continue_(trial_id: int, assignments: tuple[str, ...], as_json: bool) -> None:
     r"""Create an experiment of one trial that begins with the newest checkpoint of this one.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from quintain.cli import logs, options
+from quintain.cli import logs, options, output
 from quintain.cli.lazy_group import FlagCommand
 from quintain.files import file_io
 
@@ -21,7 +21,7 @@ def config() -> None:
 
 
 @config.command("list", cls=FlagCommand)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@output.json_option
 @click.option(
     "--import", "imports", multiple=True, metavar="MODULE", help="Module to import first."
 )
@@ -46,7 +46,7 @@ def list_experiments(as_json: bool, imports: tuple[str, ...]) -> None:
 @options.experiment_options
 @click.option("--model_dir", metavar="DIR", help="Run whose config to show.")
 @click.option("--provenance", is_flag=True, help="Say beside each value what set it.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@output.json_option
 @options.traceback_option
 def show(provenance: bool, as_json: bool, **flags: Any) -> None:
     """Show the config that an experiment, files and overrides give."""
@@ -100,7 +100,7 @@ def schema(output: str | None, **flags: Any) -> None:
 @config.command(cls=FlagCommand)
 @click.argument("first")
 @click.argument("second")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@output.json_option
 @click.option(
     "--import", "imports", multiple=True, metavar="MODULE", help="Module to import first."
 )

@@ -180,7 +180,7 @@ def mlm(
 
 @data.command(cls=FlagCommand)
 @click.argument("paths", metavar="FILES...", nargs=-1, required=True)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@output.json_option
 @options.traceback_option
 def check(paths: tuple[str, ...], as_json: bool) -> None:
     r"""Read TFRecord files to their ends, and count records and damaged files.

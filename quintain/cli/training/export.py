@@ -13,10 +13,8 @@ from quintain.files import file_io
 @click.command(cls=FlagCommand)
 @click.option("--model_dir", required=True, metavar="DIR", help="Directory of a trained run.")
 @click.option("--output", "target", required=True, metavar="DIR", help="Directory to write.")
-@click.option("--checkpoint", metavar="PATH", help="Checkpoint to use; the newest one by default.")
-@click.option("--beam_size", type=click.IntRange(min=1), help="Candidates kept while searching.")
-@click.option("--alpha", type=float, help="Strength of the length normalisation.")
-@click.option("--num_outputs", type=click.IntRange(min=1), help="Translations of each text.")
+@options.checkpoint_option
+@options.search_options
 @click.option("--min_length", type=click.IntRange(min=0), help="Fewest tokens of a translation.")
 @click.option(
     "--no_repeat_ngram_size", type=click.IntRange(min=0), help="Runs of tokens not to repeat."
@@ -28,7 +26,7 @@ from quintain.files import file_io
 @click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
 @options.precision_option
 @options.export_option
-@click.option("--alsologtostderr", is_flag=True, help="Show the log, TensorFlow's included.")
+@options.log_option
 @options.traceback_option
 @staged_runs.reads
 def export(

@@ -20,10 +20,7 @@ if TYPE_CHECKING:
 
 @click.command(cls=FlagCommand)
 @click.argument("text", nargs=-1)
-@click.option(
-    "--model_dir", required=True, metavar="DIR", help="Directory of a trained run or of an export."
-)
-@click.option("--checkpoint", metavar="PATH", help="Checkpoint to use; the newest one by default.")
+@options.model_options
 @click.option(
     "--input",
     "path",
@@ -41,7 +38,7 @@ if TYPE_CHECKING:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
 @click.option("--skip_bad", is_flag=True, help="Print an empty line for a line that can't be read.")
-@click.option("--alsologtostderr", is_flag=True, help="Show the log, TensorFlow's included.")
+@options.log_option
 @options.traceback_option
 @staged_runs.reads
 def predict(

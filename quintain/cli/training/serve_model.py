@@ -14,10 +14,7 @@ _MAX_SHOWN: Final = 400
 
 
 @click.command(cls=FlagCommand)
-@click.option(
-    "--model_dir", required=True, metavar="DIR", help="Directory of a trained run or of an export."
-)
-@click.option("--checkpoint", metavar="PATH", help="Checkpoint to use; the newest one by default.")
+@options.model_options
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8501, show_default=True)
 @click.option(
@@ -56,13 +53,11 @@ _MAX_SHOWN: Final = 400
     show_default=True,
     help="Seconds after which a request is given up with status 504.",
 )
-@click.option("--beam_size", type=click.IntRange(min=1), help="Candidates kept while searching.")
-@click.option("--alpha", type=float, help="Strength of the length normalisation.")
-@click.option("--num_outputs", type=click.IntRange(min=1), help="Translations of each text.")
+@options.search_options
 @click.option("--max_source_length", type=click.IntRange(min=1), help="Most tokens of a text.")
 @options.precision_option
 @options.export_option
-@click.option("--alsologtostderr", is_flag=True, help="Show the log, TensorFlow's included.")
+@options.log_option
 @options.traceback_option
 @staged_runs.reads
 def serve_model(

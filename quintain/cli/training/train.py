@@ -108,7 +108,7 @@ _FINETUNE_MODE: Final = "continuous_train_and_eval"
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the final metrics as JSON.")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
-@click.option("--alsologtostderr", is_flag=True, help="Show the log, TensorFlow's included.")
+@options.log_option
 @click.option("--tpu", metavar="ADDRESS", help="Overrides runtime.tpu.")
 @click.option("--tf_data_service", metavar="ADDRESS", help="Overrides the tf.data service address.")
 @options.traceback_option

@@ -21,10 +21,7 @@ if TYPE_CHECKING:
 
 @click.command(cls=FlagCommand)
 @click.argument("text", nargs=-1)
-@click.option(
-    "--model_dir", required=True, metavar="DIR", help="Directory of a trained run or an export."
-)
-@click.option("--checkpoint", metavar="PATH", help="Checkpoint to use; the newest one by default.")
+@options.model_options
 @click.option("--beam_size", type=click.IntRange(min=1), help="Candidates kept while searching.")
 @click.option("--alpha", type=float, help="Strength of the length normalisation; 0 is none.")
 @click.option("--min_length", type=click.IntRange(min=0), help="Fewest tokens of a translation.")
@@ -65,7 +62,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Lines read ahead; similar ones among them are translated together.",
 )
-@click.option("--alsologtostderr", is_flag=True, help="Show the log, TensorFlow's included.")
+@options.log_option
 @options.traceback_option
 @staged_runs.reads
 def translate(

@@ -41,7 +41,7 @@ def tune() -> None:
     "--steps", type=click.IntRange(min=2), default=100, show_default=True, help="Steps between."
 )
 @click.option("--plot", "plot_path", metavar="FILE", help="Draw the losses, such as lr.png.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@output.json_option
 @options.traceback_option
 def lr(
     lowest: float,
@@ -121,7 +121,7 @@ def _plot(found: Any, path: str) -> None:
     show_default=True,
     help="Share of the machine's free memory that a process may take.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@output.json_option
 @options.traceback_option
 def batch(start: int | None, most: int | None, memory: float, as_json: bool, **flags: Any) -> None:
     """Find the largest batch that fits into memory, and the one that trains fastest.

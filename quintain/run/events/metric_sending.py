@@ -72,7 +72,6 @@ class MetricSender(prepared_action.PreparedAction):
 
     @override
     def __call__(self, output: Mapping[str, Any]) -> None:
-        """Sends the output of a loop."""
         self._add("training", output)
 
     def send_evaluation(self, output: Mapping[str, Any]) -> None:

@@ -91,7 +91,6 @@ class ProfileSteps(prepared_action.PreparedAction):
 
     @override
     def __call__(self, output: Mapping[str, Any]) -> None:
-        """Starts or stops between two loops."""
         del output
         self._start_or_stop(int(self._global_step.numpy()))
 

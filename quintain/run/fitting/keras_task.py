@@ -120,7 +120,6 @@ class KerasModelTask(base_task.Task):
     @property
     @override
     def task_config(self) -> KerasModelConfig:
-        """The config this task was built from."""
         return self._task_config
 
     @override
