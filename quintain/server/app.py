@@ -30,7 +30,7 @@ from quintain.server import code_uploads, direct_calls
 from quintain.server import exports as exports_lib
 from quintain.server import tensorboards as tensorboards_lib
 from quintain.server.feed import feed as feed_lib
-from quintain.server.http import answers, responses
+from quintain.server.http import responses
 from quintain.server.routes import agents as agent_routes
 from quintain.server.routes import (
     downloads,
@@ -49,8 +49,6 @@ from quintain.server.security import access, path_rules
 from quintain.server.security import sessions as sessions_lib
 from quintain.server.security import sign_in as sign_in_lib
 from quintain.web import request_checks, request_life
-
-PREFIX: Final = "/api/v1"
 
 MAX_BODY_BYTES: Final = 8 * 2**20
 """Largest request of a user."""
@@ -135,7 +133,7 @@ def build_app(
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        openapi_url=f"{PREFIX}/openapi.json",
+        openapi_url=f"{responses.PREFIX}/openapi.json",
     )
     app.state.parts = given
     app.add_exception_handler(errors.QuintainError, responses.handle_error)
@@ -156,7 +154,7 @@ def build_app(
         access.TokenCheck,
         token=token,
         launch_key=launch_key,
-        prefix=PREFIX,
+        prefix=responses.PREFIX,
         sign_in=sign_in,
         agent_token=token_files.KnownToken(home.agent_token),
         user_token=token_files.KnownToken(home.user_token),

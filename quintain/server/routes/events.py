@@ -13,7 +13,7 @@ from quintain import errors
 from quintain.records.rows import codec
 from quintain.server.feed import changes, cursors
 from quintain.server.feed import feed as feed_lib
-from quintain.server.http import answers
+from quintain.server.http import answers, responses
 from quintain.server.routes import parts as parts_lib
 
 _KEEP_ALIVE_SECS: Final = 15.0

@@ -11,6 +11,7 @@ import pytest
 
 from quintain.client import call_table
 from quintain.client.call_table import call
+from quintain.server.http import responses
 from quintain.server.routes import declared
 
 
@@ -50,7 +51,9 @@ def build():
         "list_own": list,
     }
     router = declared.build_router(calls, answers)
-    return {(*route.methods, route.path): route for route in router.routes}, router.routes
+    paths = [route.path.removeprefix(responses.PREFIX) for route in router.routes]
+    methods = [(*route.methods, path) for path, route in zip(paths, router.routes, strict=True)]
+    return dict(zip(methods, router.routes, strict=True)), paths
 
 
 def test_a_query_has_the_sent_names_and_an_answer_is_given_by_place_and_name():
@@ -77,6 +80,6 @@ def test_other_calls_are_commands_with_a_strict_body():
 
 
 def test_fixed_paths_go_before_arguments():
-    paths = [route.path for route in build()[1]]
+    paths = build()[1]
 
     assert paths.index("/shops/own/tools") < paths.index("/shops/{shop_id}/tools")
