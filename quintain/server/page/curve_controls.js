@@ -29,7 +29,7 @@ export function CurveControls({ data, settings, route, numSelected = 0, isCompar
       options=${[["visible", "filtered"], ["top", "the best"], ["selected", `selected (${numSelected})`], ["all", "all"]]} />`}
     ${!isCompared && settings.show === "top" && html`<label class="choice">how many <input class="short-number" type="number" min="1" value=${settings.k}
       onChange=${(/** @type {any} */ event) => set({ k: event.currentTarget.value })} /></label>`}
-    ${!isCompared && html`<${Choice} label="By" value=${settings.x} options=${axes}
+    ${!isCompared && html`<${Choice} label="Across" value=${settings.x} options=${axes}
       onChange=${(/** @type {string} */ x) => set({ x: x === "batches" ? null : x, range: null })} />
     <${Choice} label="Colour" value=${settings.tint} onChange=${(/** @type {string} */ tint) => set({ tint: tint || null })}
       options=${[["", "auto"], ["trial", "trial"], ["metric", "metric"]]} />`}

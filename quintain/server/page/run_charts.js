@@ -30,7 +30,7 @@ export function RunCharts({ runs, version, route }) {
         <option value="step">steps</option><option value="time">time since the start</option></select></label>
       <label>smoothing <select value=${smooth} onChange=${(/** @type {any} */ event) => route.setQuery({ smooth: event.target.value === "0" ? null : event.target.value })}>
         ${SMOOTHINGS.map((weight) => html`<option key=${weight} value=${String(weight)}>${weight || "none"}</option>`)}</select></label>
-      <label class="check"><input type="checkbox" checked=${log === "1"} onChange=${(/** @type {any} */ event) => route.setQuery({ log: event.target.checked ? "1" : null })} />logarithmic</label>
+      <label class="check"><input type="checkbox" checked=${log === "1"} onChange=${(/** @type {any} */ event) => route.setQuery({ log: event.target.checked ? "1" : null })} />log y</label>
       ${isThinned && html`<span class="muted">Long curves are thinned to about 2,000 steps.</span>`}
     </div>
     <div class="run-charts">${charts.filter((chart) => !chart.isAboutSpeed).map((chart) => html`<${MetricChart} key=${chart.title} chart=${chart} ...${shown} />`)}</div>

@@ -37,8 +37,8 @@ export function TrialCharts({ data, route }) {
     <div class="row trial-charts-bar">
       <label class="row">Across <select value=${axis} onChange=${(/** @type {any} */ event) => setQuery({ tx: event.target.value })}>
         ${Object.entries(AXES).map(([key, label]) => html`<option key=${key} value=${key}>${label}</option>`)}</select></label>
-      <label class="row">Smooth <input type="range" min="0" max="0.99" step="0.01" value=${smoothing} onInput=${(/** @type {any} */ event) => setQuery({ ts: Number(event.target.value) || null })} /></label>
-      <label class="check"><input type="checkbox" checked=${query.tlog === "1"} onChange=${(/** @type {any} */ event) => setQuery({ tlog: event.target.checked ? 1 : null })} />logarithmic</label>
+      <label class="row">Smoothing <input type="range" min="0" max="0.99" step="0.01" value=${smoothing} onInput=${(/** @type {any} */ event) => setQuery({ ts: Number(event.target.value) || null })} /></label>
+      <label class="check"><input type="checkbox" checked=${query.tlog === "1"} onChange=${(/** @type {any} */ event) => setQuery({ tlog: event.target.checked ? 1 : null })} />log y</label>
     </div>
     <div class="trial-grid">${shown.map(([short, names]) => html`
       <${MetricChart} key=${short} short=${short} names=${names} data=${data} axis=${axis} smoothing=${smoothing} isLog=${query.tlog === "1"} />`)}</div>
