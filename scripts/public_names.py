@@ -1,7 +1,7 @@
 #!/usr/bin/env python
-"""Writes `tests/contracts/public_names.txt`: names that stay, or go by way of a deprecation.
+"""Prints names that stay, or go by way of a deprecation.
 
-    PYTHONPATH=. scripts/public_names.py
+    PYTHONPATH=. scripts/public_names.py > tests/contracts/public_names.txt
 
 Each line is one: a command and its options, an experiment, a field of a config, of a search's file,
 an address of the master, a name of Python with its arguments. `docs/reference/stability.md` says
@@ -10,7 +10,7 @@ what follows; names of the Model Garden have a list of their own (`inventory.py`
 
 import importlib
 import inspect
-import pathlib
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,7 +23,6 @@ from quintain.nlp import experiments as experiments  # Registers them.
 from quintain.records.config import experiment_schema
 from quintain.server.security import path_rules
 
-FILE = pathlib.Path(__file__).parents[1] / "tests/contracts/public_names.txt"
 PACKAGES = (
     "quintain",
     "quintain.client",
@@ -121,4 +120,4 @@ def _is_ours(value: Any) -> bool:
 
 
 if __name__ == "__main__":
-    FILE.write_text("".join(f"{name}\n" for name in list_names()), encoding="utf-8")
+    sys.stdout.write("".join(f"{name}\n" for name in list_names()))
