@@ -87,7 +87,7 @@ def test_links_of_the_site_lead_somewhere():
         if not target.is_file() or (anchor and f'id="{anchor}"' not in pages[target])
     ]
 
-    assert 'id="quintain.run.fitting.fit"' in pages[ROOT / "site/reference/python.html"]
+    assert 'id="quintain.run.fitting.fit.fit"' in pages[ROOT / "site/reference/python.html"]
     assert missing == []
 
 
