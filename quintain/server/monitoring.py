@@ -6,7 +6,7 @@ Labels are states, machines, and addresses as the routes have them: never ids.
 import collections
 import platform
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import prometheus_client
 from prometheus_client import metrics_core, registry
@@ -27,6 +27,8 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _REQUEST_SECS: Final = (0.005, 0.025, 0.1, 0.5, 2.5, 10.0, 60.0)
 _TRANSACTION_SECS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5, 10.0)
 _NO_ROUTE: Final = ("", "")
+
+K = TypeVar("K", bound=tuple[str, ...])
 
 
 class MasterMetrics(registry.Collector):
@@ -153,7 +155,7 @@ def _gauge(name: str, text: str, value: float) -> metrics_core.Metric:
 
 
 def _gauges(
-    name: str, text: str, labels: list[str], values: Mapping[tuple[str, ...], float]
+    name: str, text: str, labels: list[str], values: Mapping[K, float]
 ) -> metrics_core.Metric:
     family = metrics_core.GaugeMetricFamily(name, text, labels=labels)
     for key, value in values.items():
