@@ -15,35 +15,45 @@ ARGUMENTS_KEY: Final = "quintain.arguments"
 class LazyGroup(click.Group):
     """A group of commands given as `module:attribute`, with a line of help each.
 
-    Listing the commands imports none of them.
+    Listing the commands imports none of them. Help lists them by section, in the order given; those
+    that are added to the group itself are under `Commands`.
     """
 
     def __init__(
         self,
         *args: Any,
-        commands_by_name: Mapping[str, tuple[str, str]] | None = None,
+        sections: Mapping[str, Mapping[str, tuple[str, str]]] | None = None,
+        aliases: Mapping[str, str] | None = None,
         **kwargs: Any,
     ) -> None:
         """Stores the commands.
 
         Args:
             *args: Arguments of a click group.
-            commands_by_name: `module:attribute` and one line of help, by the command's name.
+            sections: `module:attribute` and one line of help, by section and the command's name.
+            aliases: `module:attribute` of commands that help does not list, by name.
             **kwargs: Arguments of a click group.
         """
         super().__init__(*args, **kwargs)
         self.help = _keep_lines(self.help)
-        self._commands_by_name = dict(commands_by_name or {})
+        self._sections = sections or {}
+        self._places = {
+            name: place
+            for section in self._sections.values()
+            for name, (place, _) in section.items()
+        }
+        self._hidden_places = aliases or {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Returns the names of all commands, sorted."""
-        return sorted({*self._commands_by_name, *super().list_commands(ctx)})
+        """Returns the names of all commands, in the order of use."""
+        return [*self.commands, *self._places]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Imports a command."""
-        if cmd_name not in self._commands_by_name:
+        place = self._places.get(cmd_name) or self._hidden_places.get(cmd_name)
+        if place is None:
             return super().get_command(ctx, cmd_name)
-        module, _, attribute = self._commands_by_name[cmd_name][0].partition(":")
+        module, _, attribute = place.partition(":")
         command = getattr(importlib.import_module(module), attribute)
         assert isinstance(command, click.Command), f"{module}:{attribute} is no command"
         return command
@@ -54,7 +64,7 @@ class LazyGroup(click.Group):
         """Finds the command, or names the nearest one."""
         name = args[0]
         known = self.list_commands(ctx)
-        if name not in known and not name.startswith("-"):
+        if name not in {*known, *self._hidden_places} and not name.startswith("-"):
             raise click.UsageError(
                 f"No such command {name!r}.{errors.suggest(name, known)} "
                 f"Commands: {', '.join(known)}.",
@@ -64,14 +74,17 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Lists the commands with their help, without importing them."""
-        rows = [
-            (name, self._commands_by_name[name][1])
-            if name in self._commands_by_name
-            else (name, self.commands[name].get_short_help_str())
-            for name in self.list_commands(ctx)
+        rows = {
+            title: [(name, text) for name, (_, text) in section.items()]
+            for title, section in self._sections.items()
+        }
+        own = [
+            (name, command.get_short_help_str(limit=200)) for name, command in self.commands.items()
         ]
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
+        rows["Commands"] = own + rows.get("Commands", [])
+        for title in filter(rows.get, rows):
+            with formatter.section(title):
+                formatter.write_dl(rows[title])
 
 
 class FlagCommand(click.Command):

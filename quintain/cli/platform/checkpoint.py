@@ -22,11 +22,13 @@ _NUM_AVERAGED: Final = 5
 
 @click.group(
     cls=LazyGroup,
-    commands_by_name={
-        "orphans": (
-            "quintain.cli.platform.checkpoint_orphans:orphans",
-            "List, adopt or delete checkpoints that the database does not know.",
-        ),
+    sections={
+        "Commands": {
+            "orphans": (
+                "quintain.cli.platform.checkpoint_orphans:orphans",
+                "List, adopt or delete checkpoints that the database does not know.",
+            ),
+        }
     },
 )
 def checkpoint() -> None:

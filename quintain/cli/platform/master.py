@@ -116,11 +116,13 @@ class _MasterGroup(LazyGroup):
 
 @click.group(
     cls=_MasterGroup,
-    commands_by_name={
-        "token": (
-            "quintain.cli.platform.master_token:token",
-            "Print the token of agents, or of users of other machines.",
-        )
+    sections={
+        "Commands": {
+            "token": (
+                "quintain.cli.platform.master_token:token",
+                "Print the token of agents, or of users of other machines.",
+            )
+        }
     },
     invoke_without_command=True,
 )

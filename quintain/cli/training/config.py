@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from quintain.cli import logs, options, output
-from quintain.cli.lazy_group import FlagCommand
+from quintain.cli.lazy_group import FlagCommand, LazyGroup
 from quintain.files import file_io
 
 if TYPE_CHECKING:
     from quintain.config import provenance
 
 
-@click.group()
+@click.group(cls=LazyGroup)
 def config() -> None:
     """Show, list, compare and describe experiments."""
     logs.set_up(is_verbose=False)

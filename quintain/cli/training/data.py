@@ -6,10 +6,10 @@ import click
 
 from quintain import errors
 from quintain.cli import logs, options, output, tensorflow_import
-from quintain.cli.lazy_group import FlagCommand
+from quintain.cli.lazy_group import FlagCommand, LazyGroup
 
 
-@click.group()
+@click.group(cls=LazyGroup)
 def data() -> None:
     """Prepare data for training."""
     logs.set_up(is_verbose=False)

@@ -15,14 +15,14 @@ import click
 
 from quintain import errors
 from quintain.cli import logs, options, output
-from quintain.cli.lazy_group import ARGUMENTS_KEY, FlagCommand
+from quintain.cli.lazy_group import ARGUMENTS_KEY, FlagCommand, LazyGroup
 
 _BATCH_FIELD: Final = "task.train_data.global_batch_size"
 _MOST_DOUBLINGS: Final = 20
 _MOST_LINES: Final = 25
 
 
-@click.group()
+@click.group(cls=LazyGroup)
 def tune() -> None:
     r"""Find a learning rate, and the largest batch that fits.
 

@@ -38,7 +38,7 @@ def test_list_takes_filters(quintain, calls_fake):
     [
         ("experiment", "list"),
         ("experiment", "describe", 1, 2),
-        ("experiment", "list-trials", 1),
+        ("trial", "list", 1),
         ("experiment", "list-checkpoints", 1),
         ("experiment", "best", 1, "--top", 2),
         ("trial", "list"),
@@ -130,7 +130,7 @@ def test_what_is_not_there_is_an_error_with_exit_code_1(quintain, calls_fake):
 def test_a_narrow_terminal_cuts_hyperparameters_only(quintain, calls_fake, monkeypatch):
     monkeypatch.setenv("COLUMNS", "90")
 
-    _, stdout, _ = quintain("experiment", "list-trials", 1)
+    _, stdout, _ = quintain("trial", "list", 1)
 
     assert max(map(len, stdout.splitlines())) <= 90
     assert "COMPLETED" in stdout
