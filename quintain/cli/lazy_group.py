@@ -88,7 +88,7 @@ class LazyGroup(click.Group):
 
 
 class FlagCommand(click.Command):
-    """A command whose flags may be written with dashes or underscores."""
+    """A command whose flags, declared with dashes, may be written with underscores, too."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Takes the arguments of a click command."""
@@ -97,9 +97,10 @@ class FlagCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parses the flags; a misspelt one names the nearest."""
-        ctx.meta[ARGUMENTS_KEY] = [_with_underscores(argument) for argument in args]
+        args = [_with_dashes(argument) for argument in args]
+        ctx.meta[ARGUMENTS_KEY] = list(args)  # Click takes them out of its own list.
         try:
-            return super().parse_args(ctx, [_with_underscores(argument) for argument in args])
+            return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
             known = [name for option in self.params for name in option.opts]
             hint = errors.suggest(error.option_name, known)
@@ -114,9 +115,9 @@ def _keep_lines(text: str | None) -> str | None:
     return None if text is None else text.replace("\\b\n", "\b\n")
 
 
-def _with_underscores(argument: str) -> str:
-    """Turns `--model-dir=a-b` into `--model_dir=a-b`."""
+def _with_dashes(argument: str) -> str:
+    """Turns `--model_dir=a_b` into `--model-dir=a_b`."""
     if not argument.startswith("--") or argument == "--":
         return argument
     name, sign, value = argument.partition("=")
-    return "--" + name[2:].replace("-", "_") + sign + value
+    return name.replace("_", "-") + sign + value

@@ -136,8 +136,8 @@ def cli() -> None:
     r"""Trains TensorFlow models and searches their hyperparameters.
 
     \b
-    quintain train --experiment=translation/local --model_dir=runs/local
-    quintain translate --model_dir=runs/local "the third of May"
+    quintain train --experiment=translation/local --model-dir=runs/local
+    quintain translate --model-dir=runs/local "the third of May"
     quintain experiment create adaptive.yaml model_dir/
     quintain ui
     quintain config list

@@ -17,3 +17,22 @@ def test_swapped_letters_name_the_command_that_was_meant(quintain, typed, meant)
 
     assert code == 2
     assert f"Did you mean '{meant}'?" in stderr
+
+
+def test_help_shows_options_with_dashes_and_underscores_work_too(quintain):
+    _, stdout, _ = quintain("train", "--help")
+    assert "--model-dir DIR" in stdout
+    assert "--model_dir" not in stdout
+
+    said = [
+        quintain("train", f"--{name}=runs/a_b", "--mode=evla")
+        for name in ("model-dir", "model_dir")
+    ]
+    assert said[0] == said[1]
+    assert "Did you mean 'eval'?" in said[0][2]
+
+
+def test_a_misspelt_option_names_the_nearest(quintain):
+    _, _, stderr = quintain("train", "--modle_dir=x")
+
+    assert "No such flag '--modle-dir'. Did you mean '--model-dir'?" in stderr

@@ -214,7 +214,7 @@ def _try(size: int, arguments: list[str], limit: int) -> _Trial:
     """Trains a few steps with batches of a size."""
     command = [
         *(sys.executable, "-m", "quintain.cli.main", "train", *arguments),
-        *("--set", f"{_BATCH_FIELD}={size}", "--dry_run", "--mode=train", "--json", "--quiet"),
+        *("--set", f"{_BATCH_FIELD}={size}", "--dry-run", "--mode=train", "--json", "--quiet"),
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode == -signal.SIGKILL:
