@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import click
+from click import shell_completion
 
 from quintain import errors
 
@@ -64,7 +65,8 @@ class LazyGroup(click.Group):
         """Finds the command, or names the nearest one."""
         name = args[0]
         known = self.list_commands(ctx)
-        if name not in {*known, *self._hidden_places} and not name.startswith("-"):
+        is_known = name in known or name in self._hidden_places
+        if not (is_known or name.startswith("-") or ctx.resilient_parsing):
             raise click.UsageError(
                 f"No such command {name!r}.{errors.suggest(name, known)} "
                 f"Commands: {', '.join(known)}.",
@@ -74,6 +76,24 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Lists the commands with their help, without importing them."""
+        for title, rows in self._list_rows().items():
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
+    def shell_complete(
+        self, ctx: click.Context, incomplete: str
+    ) -> list[shell_completion.CompletionItem]:
+        """Completes the name of a command without importing any, or an option."""
+        names = [
+            shell_completion.CompletionItem(name, help=text)
+            for rows in self._list_rows().values()
+            for name, text in rows
+            if name.startswith(incomplete)
+        ]
+        return names + click.Command.shell_complete(self, ctx, incomplete)
+
+    def _list_rows(self) -> dict[str, list[tuple[str, str]]]:
+        """Returns names and help of the commands by section."""
         rows = {
             title: [(name, text) for name, (_, text) in section.items()]
             for title, section in self._sections.items()
@@ -81,10 +101,9 @@ class LazyGroup(click.Group):
         own = [
             (name, command.get_short_help_str(limit=200)) for name, command in self.commands.items()
         ]
-        rows["Commands"] = own + rows.get("Commands", [])
-        for title in filter(rows.get, rows):
-            with formatter.section(title):
-                formatter.write_dl(rows[title])
+        if own:
+            rows["Commands"] = own + rows.get("Commands", [])
+        return rows
 
 
 class FlagCommand(click.Command):

@@ -109,6 +109,10 @@ COMMANDS: Final = {
             "quintain.cli.platform.store:store",
             "Copy experiments to another database, and back.",
         ),
+        "completion": (
+            "quintain.cli.completion:completion",
+            "Print a script for bash, zsh or fish that completes commands and values.",
+        ),
         "migrate": (
             "quintain.cli.platform.migrate:migrate",
             "Move programs of PEDL, Determined and the Model Garden by their imports.",

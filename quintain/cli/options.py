@@ -1,10 +1,12 @@
 """Flags that several commands share."""
 
 import contextlib
+import importlib.resources
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -15,6 +17,10 @@ if TYPE_CHECKING:
     from quintain.run import experiment_parser
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+_REGISTERED: Final = re.compile(
+    r'^@exp_factory\.register_config_factory\("([^"]+)"\)', re.MULTILINE
+)
 
 
 def combine(*options: Callable[[F], F]) -> Callable[[F], F]:
@@ -28,10 +34,24 @@ def combine(*options: Callable[[F], F]) -> Callable[[F], F]:
     return add
 
 
+def complete_experiment(context: click.Context, option: click.Parameter, begun: str) -> list[str]:
+    """Returns the names of the package's experiments, read from its source, as imports are slow."""
+    del context, option
+    sources = importlib.resources.files("quintain") / "nlp" / "experiments"
+    return [
+        name
+        for source in sorted(sources.iterdir(), key=lambda each: each.name)
+        if source.name.endswith(".py")
+        for name in _REGISTERED.findall(source.read_text(encoding="utf-8"))
+        if name.startswith(begun)
+    ]
+
+
 experiment_options = combine(
     click.option(
         "--experiment",
         metavar="NAME",
+        shell_complete=complete_experiment,
         help="Registered experiment; `quintain config list` shows them.",
     ),
     click.option(
@@ -44,14 +64,14 @@ experiment_options = combine(
         "--params-override",
         multiple=True,
         metavar="PATH=VALUE,...",
-        help="Overrides such as trainer.train_steps=10,runtime.seed=1. Repeatable.",
+        hidden=True,  # The Model Garden's name; `--set` is the documented one.
     ),
     click.option(
         "--set",
         "assignments",
         multiple=True,
         metavar="PATH=VALUE",
-        help="One override; the value may contain commas. Repeatable.",
+        help="Overrides one value, as in trainer.train_steps=10. Repeatable.",
     ),
     click.option("--gin-file", multiple=True, metavar="FILE", help="gin file. Repeatable."),
     click.option("--gin-params", multiple=True, metavar="BINDING", help="gin binding. Repeatable."),

@@ -1,4 +1,12 @@
+import os
+import subprocess
+import sys
+
 import pytest
+
+from quintain.cli import options
+from quintain.core import exp_factory
+from quintain.nlp import experiments as experiments  # Registers them.
 
 
 def test_help_groups_the_commands_in_the_order_of_use(quintain):
@@ -36,3 +44,50 @@ def test_a_misspelt_option_names_the_nearest(quintain):
     _, _, stderr = quintain("train", "--modle_dir=x")
 
     assert "No such flag '--modle-dir'. Did you mean '--model-dir'?" in stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        ("quintain tr", "plain,train\nplain,trial\nplain,translate\n"),
+        ("quintain train --model-d", "plain,--model-dir\n"),
+        (
+            "quintain train --experiment wmt",
+            "plain,wmt_transformer/base\nplain,wmt_transformer/large\n",
+        ),
+    ],
+)
+def test_a_shell_completes_commands_options_and_experiments(words, completed):
+    variables = {"_QUINTAIN_COMPLETE": "bash_complete", "COMP_WORDS": words}
+    variables["COMP_CWORD"] = str(len(words.split()) - 1)
+    program = "import sys; from quintain.cli import main\ntry: main.main([])\nfinally: "
+    program += "assert 'tensorflow' not in sys.modules"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ | variables,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.stderr == ""
+    assert done.stdout.startswith(completed)
+
+
+def test_completion_knows_all_experiments_of_the_package():
+    registered = exp_factory.registered_experiments()
+    own = {
+        name
+        for name in registered
+        if exp_factory.EXPERIMENTS.lookup(name).__module__.startswith("quintain.nlp.")
+    }
+    assert set(options.complete_experiment(None, None, "")) == own
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_script_of_a_shell_is_printed(quintain, shell):
+    code, stdout, _ = quintain("completion", shell)
+
+    assert code == 0
+    assert f"_QUINTAIN_COMPLETE={shell}_complete" in stdout

@@ -24,7 +24,8 @@ def show_dry_run(experiment: str, report: "dry_run.DryRunReport") -> None:
         "parameters": f"{report.num_parameters:,}",
         "checkpoint": output.format_bytes(report.checkpoint_bytes),
         "peak memory": output.format_bytes(report.peak_memory_bytes),
-        "batch": f"{report.batch_examples} examples, {report.batch_tokens} tokens",
+        "batch": f"{report.batch_examples} examples"
+        + (f", {report.batch_tokens} tokens" if report.batch_tokens else ""),
         "first loss": f"{report.loss:.4f}",
         "first step": f"{report.first_step_secs:.1f} s, compilation included",
         "step": f"{report.step_secs * 1000:.0f} ms",

@@ -191,7 +191,11 @@ def _find_model_dir(
     if model_dir is not None:
         path = pathlib.Path(model_dir)
         if not path.is_dir():
-            raise errors.ConfigError(f"MODEL_DIR: got {model_dir!r}, expected a directory.")
+            raise errors.ConfigError(
+                f"MODEL_DIR: got {model_dir!r}, expected the directory with the code of "
+                f"{entrypoint!r}. There is {'a file' if path.exists() else 'nothing'} at "
+                f"{path.absolute()}."
+            )
         return path
     if entrypoint is None or not entrypoint.startswith(experiment_spec.REGISTERED_PREFIX):
         raise errors.ConfigError(

@@ -215,6 +215,9 @@ def best(experiment_id: int, top: int, as_json: bool, as_csv: bool) -> None:
             "checkpoint": rows[0]["checkpoint"],
         }
     )
+    if uuid := rows[0]["checkpoint"]:
+        command = f"quintain checkpoint export {uuid} --output-dir=best"
+        click.echo(f"\nTo use its model: {command}", err=True)
 
 
 @click.command(cls=FlagCommand)

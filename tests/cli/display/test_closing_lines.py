@@ -65,14 +65,15 @@ def test_a_sentence_of_the_corpus_of_the_package_is_there_to_try(capsys, path, s
     assert lines[2] == f"  translate:      quintain translate --model-dir='my runs' \"{sentence}\""
 
 
-def test_a_dry_run_shows_sizes_and_times(capsys):
+@pytest.mark.parametrize("tokens", [512, 0])
+def test_a_dry_run_shows_sizes_and_times(capsys, tokens):
     report = dry_run.DryRunReport(
         num_parameters=1_234_567,
         layers={"encoder": 1_000_000, "head": 234_567},
         checkpoint_bytes=5_000_000,
         peak_memory_bytes=2**31,
         batch_examples=64,
-        batch_tokens=512,
+        batch_tokens=tokens,
         loss=5.0,
         first_step_secs=2.25,
         step_secs=0.01,
@@ -93,7 +94,7 @@ def test_a_dry_run_shows_sizes_and_times(capsys):
         "  parameters                 1,234,567",
         "  checkpoint                 4.8 MiB",
         "  peak memory                2.0 GiB",
-        "  batch                      64 examples, 512 tokens",
+        f"  batch                      64 examples{', 512 tokens' if tokens else ''}",
         "  first loss                 5.0000",
         "  first step                 2.2 s, compilation included",
         "  step                       10 ms",

@@ -74,7 +74,8 @@ def test_describe_shows_an_experiment_with_its_trials(quintain, calls_fake):
 
 
 def test_best_is_the_best_trial_with_the_checkpoint_of_its_best_validation(quintain, calls_fake):
-    _, stdout, _ = quintain("experiment", "best", 1)
+    _, stdout, stderr = quintain("experiment", "best", 1)
+    assert stderr == f"\nTo use its model: quintain checkpoint export {UUID} --output-dir=best\n"
     assert stdout.splitlines() == [
         "trial            2",
         "accuracy         0.75",
