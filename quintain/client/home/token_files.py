@@ -58,7 +58,7 @@ def read(path: str | pathlib.Path, *, name: str) -> str:
 
     Args:
         path: The file.
-        name: What messages call it, such as `--token_file`.
+        name: What messages call it, such as `--token-file`.
 
     Raises:
         ConfigError: If it can't be read, or holds no token.

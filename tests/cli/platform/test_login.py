@@ -199,9 +199,9 @@ def test_a_name_that_the_master_does_not_know_as_its_own_is_named_and_no_token_b
     port = server.url.rpartition(":")[2]
     url = f"https://127.1:{port}"  # Resolves to the address of the master, as other names may.
     code, _, stderr = quintain(
-        "login", url, "--token_file", there, "--fingerprint", server.fingerprint
+        "login", url, "--token-file", there, "--fingerprint", server.fingerprint
     )
     assert code != 0
     assert f"Host: got '127.1:{port}', which is not this server" in stderr
-    assert "--allowed_host" in stderr
-    assert "--token_file" not in stderr
+    assert "--allowed-host" in stderr
+    assert "--token-file" not in stderr
