@@ -125,7 +125,7 @@ def open_store(
     Args:
         url_or_path: The path of an SQLite file, whatever characters it has, whose missing
             directories are made; or, as a text with `://`, the address of a PostgreSQL database
-            that is there, as `records.database_url` has it, or `sqlite:///PATH`.
+            that is there, as `records.config.database_url` has it, or `sqlite:///PATH`.
         busy_secs: How long to wait for another program that writes.
 
     Raises:
