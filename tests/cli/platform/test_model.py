@@ -1,0 +1,192 @@
+"""`quintain model` over a real store and the master's commands, without a process of a master."""
+
+import contextlib
+import json
+
+import pytest
+
+from quintain.cli import connect
+from quintain.client.home import home as home_lib
+from quintain.master import scheduling, shared_state, user_commands
+from quintain.records.rows import checkpoint
+from quintain.server import direct_calls
+from quintain.store import store as store_lib
+from quintain.testing import store_case
+
+
+class Client(direct_calls.DirectCalls):
+    """Reads from the store, and gives commands to what a master has."""
+
+    def __init__(self, store, home):
+        super().__init__(store, home)
+        shared = shared_state.SharedState(store, home.path)
+        idle = scheduling.Scheduling.__new__(scheduling.Scheduling)
+        self._commands = user_commands.Commands(shared, idle)
+
+    def register_model(self, name, uuid, **given):
+        return self._commands.register_model(name, checkpoint=uuid, **given)
+
+    def register_path(self, name, receipt, **given):
+        return self._commands.register_path(name, receipt=receipt, **given)
+
+    def promote_model(self, *args, **rule):
+        return self._commands.promote_model(*args, **rule)
+
+    def delete_model(self, *args):
+        return self._commands.delete_model(*args)
+
+
+@pytest.fixture
+def client(monkeypatch, tmp_path):
+    monkeypatch.setenv("QUINTAIN_HOME", str(tmp_path / "home ü"))
+    home = home_lib.find_home()
+    home.create()
+    with contextlib.closing(store_lib.open_store(home.database)) as store:
+        client = Client(store, home)
+        monkeypatch.setattr(connect, "open_client", lambda: contextlib.nullcontext(client))
+        monkeypatch.setattr(connect, "open_calls", lambda: contextlib.nullcontext(client))
+        yield client
+
+
+@pytest.fixture
+def trial_ids(client, tmp_path):
+    """An experiment with two trials, of which the second is the better one."""
+    with client.store.transaction() as session:
+        searcher = {"name": "random", "metric": "accuracy", "smaller_is_better": False}
+        record = store_case.new_experiment(config={"searcher": searcher}, model_dir="")
+        owner = session.add_experiment(record).id
+        ids = []
+        for number, value in ((1, 0.5), (2, 0.75)):
+            record = store_case.new_trial(owner, seed=number, best_metric=value)
+            ids.append(session.add_trial(record).id)
+            uuid = f"{number:04}"
+            directory = tmp_path / "home ü" / "checkpoints" / uuid
+            directory.mkdir(parents=True)
+            (directory / "model.keras").write_text(uuid)
+            session.add_checkpoint(checkpoint.Checkpoint(uuid, ids[-1], owner, 10, metric=value))
+    return ids
+
+
+@pytest.fixture
+def export(tmp_path):
+    directory = tmp_path / "exports" / "mine"
+    (directory / "variables").mkdir(parents=True)
+    (directory / "saved_model.pb").write_text("graph")
+    (directory / "variables" / "variables.index").write_text("index")
+    return directory
+
+
+@pytest.mark.parametrize(
+    ("options", "uuid"),
+    [(["--experiment=1"], "0002"), (["--trial=1"], "0001"), (["--checkpoint=0001"], "0001")],
+)
+def test_a_checkpoint_is_registered_and_the_way_to_serve_it_is_said(
+    quintain, trial_ids, options, uuid
+):
+    code, stdout, stderr = quintain("model", "register", "digits", *options, "--alias=champion")
+    assert (code, stdout) == (
+        0,
+        f"Registered digits@1, which champion names: trial {int(uuid)}, checkpoint {uuid}.\n",
+    )
+    assert stderr == "To use it: quintain serve-model --model digits@champion\n"
+
+
+def test_an_export_is_registered_by_its_path(quintain, client, export):
+    code, stdout, _ = quintain("model", "register", "digits", export, "--json")
+    added = json.loads(stdout)
+    assert code == 0
+    assert added["path"] == str(export)
+    assert sorted(added["files"]) == ["saved_model.pb", "variables/variables.index"]
+
+
+def test_of_a_run_the_newest_checkpoint_is_registered_without_its_records(
+    quintain, client, tmp_path
+):
+    run = tmp_path / "run"
+    for name in (
+        "params.yaml", "ckpt-2.index", "ckpt-2.data-00000-of-00001", "ckpt-10.index", "spm.model",
+        "ckpt-10.data-00000-of-00001", "training.jsonl", "environment.json", "run.lock",
+        "checkpoint", "params.yaml.1", "train/events.out.tfevents.1", "best_ckpt/ckpt-10.index",
+    ):  # fmt: skip
+        (run / name).parent.mkdir(parents=True, exist_ok=True)
+        (run / name).write_text("task: {x: 1}" if name == "params.yaml" else "")
+    code, stdout, _ = quintain("model", "register", "digits", run, "--json")
+    added = json.loads(stdout)
+    assert code == 0
+    assert (added["checkpoint"], added["config"]) == ("ckpt-10", {"task": {"x": 1}})
+    assert sorted(added["files"]) == [
+        "ckpt-10.data-00000-of-00001",
+        "ckpt-10.index",
+        "params.yaml",
+        "spm.model",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "got 0 of them, expected one"),
+        (["--trial=1", "--experiment=1"], "got 2 of them"),
+        (["/nowhere"], "PATH: got '/nowhere', expected the directory of an export"),
+        (["{tmp}"], "there is no model in it"),
+        (["--trial=9"], "There is no trial 9; the newest is 2"),
+        (["--checkpoint=0001", "--alias=3"], "no number, which names a version"),
+    ],
+)
+def test_what_can_not_be_registered_is_an_error(quintain, trial_ids, tmp_path, arguments, message):
+    (tmp_path / "empty").mkdir()
+    given = [each.format(tmp=tmp_path / "empty") for each in arguments]
+    code, stdout, stderr = quintain("model", "register", "digits", *given)
+    assert code in (1, 2)
+    assert (message in stderr, stdout) == (True, "")
+
+
+def test_lists_and_descriptions_show_versions_aliases_and_history(quintain, trial_ids, export):
+    quintain("model", "register", "digits", "--trial=1", "--alias=champion")
+    quintain("model", "register", "digits", export, "--note=from elsewhere")
+    code, stdout, _ = quintain("model", "promote", "digits@2", "champion")
+    assert (code, stdout) == (0, "digits@champion is version 2.\n")
+
+    _, listed, _ = quintain("model", "list")
+    assert listed.splitlines()[1].split()[:4] == ["digits", "2", "2", "champion=2"]
+    _, described, _ = quintain("model", "describe", "digits")
+    assert "trial 1, checkpoint 0001" in described
+    assert "champion -> version 1" in described
+    assert "champion -> version 2" in described
+    _, version, _ = quintain("model", "describe", "digits@champion")
+    assert str(export) in version
+    assert "saved_model.pb" in version
+    _, as_json, _ = quintain("model", "list", "--json")
+    assert json.loads(as_json)[0]["aliases"] == {"champion": 2}
+
+
+def test_without_models_the_list_says_how_to_begin(quintain, client):
+    code, stdout, stderr = quintain("model", "list")
+    assert (code, stdout) == (0, "")
+    assert "quintain model register --help" in stderr
+
+
+def test_a_rule_that_does_not_hold_leaves_the_alias(quintain, trial_ids):
+    quintain("model", "register", "digits", "--trial=2", "--alias=champion")
+    quintain("model", "register", "digits", "--trial=1")
+    code, _, stderr = quintain(
+        "model", "promote", "digits@2", "champion", "--not-worse-than=champion"
+    )
+    assert code == 1
+    assert "0 seeds have trials of both" in stderr
+    _, as_json, _ = quintain("model", "describe", "digits", "--json")
+    assert json.loads(as_json)["aliases"] == {"champion": 1}
+
+
+def test_a_margin_without_a_rule_is_an_error(quintain, client):
+    code, _, stderr = quintain("model", "promote", "digits@2", "champion", "--margin=0.1")
+    assert code == 2
+    assert "--not-worse-than, which is missing" in stderr
+
+
+def test_a_deleted_version_is_gone_for_commands(quintain, trial_ids):
+    quintain("model", "register", "digits", "--trial=1")
+    assert quintain("model", "delete", "digits@1", "--yes")[1] == "Deleted digits@1.\n"
+    code, _, stderr = quintain("model", "describe", "digits@1")
+    assert code == 1
+    assert "digits@1 was deleted" in stderr
