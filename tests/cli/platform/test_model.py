@@ -1,79 +1,8 @@
 """`quintain model` over a real store and the master's commands, without a process of a master."""
 
-import contextlib
 import json
 
 import pytest
-
-from quintain.cli import connect
-from quintain.client.home import home as home_lib
-from quintain.master import scheduling, shared_state, user_commands
-from quintain.records.rows import checkpoint
-from quintain.server import direct_calls
-from quintain.store import store as store_lib
-from quintain.testing import store_case
-
-
-class Client(direct_calls.DirectCalls):
-    """Reads from the store, and gives commands to what a master has."""
-
-    def __init__(self, store, home):
-        super().__init__(store, home)
-        shared = shared_state.SharedState(store, home.path)
-        idle = scheduling.Scheduling.__new__(scheduling.Scheduling)
-        self._commands = user_commands.Commands(shared, idle)
-
-    def register_model(self, name, uuid, **given):
-        return self._commands.register_model(name, checkpoint=uuid, **given)
-
-    def register_path(self, name, receipt, **given):
-        return self._commands.register_path(name, receipt=receipt, **given)
-
-    def promote_model(self, *args, **rule):
-        return self._commands.promote_model(*args, **rule)
-
-    def delete_model(self, *args):
-        return self._commands.delete_model(*args)
-
-
-@pytest.fixture
-def client(monkeypatch, tmp_path):
-    monkeypatch.setenv("QUINTAIN_HOME", str(tmp_path / "home ü"))
-    home = home_lib.find_home()
-    home.create()
-    with contextlib.closing(store_lib.open_store(home.database)) as store:
-        client = Client(store, home)
-        monkeypatch.setattr(connect, "open_client", lambda: contextlib.nullcontext(client))
-        monkeypatch.setattr(connect, "open_calls", lambda: contextlib.nullcontext(client))
-        yield client
-
-
-@pytest.fixture
-def trial_ids(client, tmp_path):
-    """An experiment with two trials, of which the second is the better one."""
-    with client.store.transaction() as session:
-        searcher = {"name": "random", "metric": "accuracy", "smaller_is_better": False}
-        record = store_case.new_experiment(config={"searcher": searcher}, model_dir="")
-        owner = session.add_experiment(record).id
-        ids = []
-        for number, value in ((1, 0.5), (2, 0.75)):
-            record = store_case.new_trial(owner, seed=number, best_metric=value)
-            ids.append(session.add_trial(record).id)
-            uuid = f"{number:04}"
-            directory = tmp_path / "home ü" / "checkpoints" / uuid
-            directory.mkdir(parents=True)
-            (directory / "model.keras").write_text(uuid)
-            session.add_checkpoint(checkpoint.Checkpoint(uuid, ids[-1], owner, 10, metric=value))
-    return ids
-
-
-@pytest.fixture
-def export(tmp_path):
-    directory = tmp_path / "exports" / "mine"
-    (directory / "variables").mkdir(parents=True)
-    (directory / "saved_model.pb").write_text("graph")
-    (directory / "variables" / "variables.index").write_text("index")
-    return directory
 
 
 @pytest.mark.parametrize(
@@ -91,7 +20,7 @@ def test_a_checkpoint_is_registered_and_the_way_to_serve_it_is_said(
     assert stderr == "To use it: quintain serve-model --model digits@champion\n"
 
 
-def test_an_export_is_registered_by_its_path(quintain, client, export):
+def test_an_export_is_registered_by_its_path(quintain, registry, export):
     code, stdout, _ = quintain("model", "register", "digits", export, "--json")
     added = json.loads(stdout)
     assert code == 0
@@ -100,7 +29,7 @@ def test_an_export_is_registered_by_its_path(quintain, client, export):
 
 
 def test_of_a_run_the_newest_checkpoint_is_registered_without_its_records(
-    quintain, client, tmp_path
+    quintain, registry, tmp_path
 ):
     run = tmp_path / "run"
     for name in (
@@ -160,7 +89,7 @@ def test_lists_and_descriptions_show_versions_aliases_and_history(quintain, tria
     assert json.loads(as_json)[0]["aliases"] == {"champion": 2}
 
 
-def test_without_models_the_list_says_how_to_begin(quintain, client):
+def test_without_models_the_list_says_how_to_begin(quintain, registry):
     code, stdout, stderr = quintain("model", "list")
     assert (code, stdout) == (0, "")
     assert "quintain model register --help" in stderr
@@ -178,7 +107,7 @@ def test_a_rule_that_does_not_hold_leaves_the_alias(quintain, trial_ids):
     assert json.loads(as_json)["aliases"] == {"champion": 1}
 
 
-def test_a_margin_without_a_rule_is_an_error(quintain, client):
+def test_a_margin_without_a_rule_is_an_error(quintain, registry):
     code, _, stderr = quintain("model", "promote", "digits@2", "champion", "--margin=0.1")
     assert code == 2
     assert "--not-worse-than, which is missing" in stderr
