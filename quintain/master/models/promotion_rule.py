@@ -55,14 +55,14 @@ def check(
     names = f"{candidate.reference} and {standing.reference}"
     if len(gains) < 2:
         raise errors.StateError(
-            f"{names}: {len(gains)} seeds have trials of both with {metric_name!r}, and at least 2 "
-            "are needed. Train both with the same seeds: fork the experiment, whose "
+            f"{names}: got {len(gains)} seeds with trials of both that have {metric_name!r}, "
+            "expected at least 2. Train both with the same seeds: fork the experiment, whose "
             "reproducibility.experiment_seed stays, with the hyperparameters of the other."
         )
     mean, least = statistics.fmean(gains), find_least_gain(gains)
     found = (
-        f"{metric_name} over {len(gains)} paired seeds: {mean:+.4g} better than "
-        f"{standing.reference} on average, at least {least:+.4g} with 95 % confidence"
+        f"{metric_name} over {len(gains)} paired seeds improves on {standing.reference} by "
+        f"{mean:.4g} on average, and by at least {least:.4g} with 95 % confidence"
     )
     if not least >= -margin:
         raise errors.StateError(

@@ -113,9 +113,8 @@ class RegisteredModel:
         if found is None:
             usable = [str(each.version) for each in self.versions if not each.is_deleted]
             known = ", ".join([*self.aliases, *usable]) or "none"
-            raise errors.NotFoundError(
-                f"There is no version {self.name}@{errors.show(mark)}; it has {known}."
-            )
+            wanted = errors.show(f"{self.name}@{mark}")
+            raise errors.NotFoundError(f"There is no version {wanted}; the model has {known}.")
         if found.is_deleted:
             raise errors.NotFoundError(f"The version {found.reference} was deleted.")
         return found

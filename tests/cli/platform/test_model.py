@@ -102,7 +102,7 @@ def test_a_rule_that_does_not_hold_leaves_the_alias(quintain, trial_ids):
         "model", "promote", "digits@2", "champion", "--not-worse-than=champion"
     )
     assert code == 1
-    assert "0 seeds have trials of both" in stderr
+    assert "got 0 seeds with trials of both" in stderr
     _, as_json, _ = quintain("model", "describe", "digits", "--json")
     assert json.loads(as_json)["aliases"] == {"champion": 1}
 

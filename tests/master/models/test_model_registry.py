@@ -151,7 +151,7 @@ def test_an_alias_moves_and_its_history_stays(commands, add_experiment):
     assert [move.version for move in model.history] == [1, 2]
     with pytest.raises(errors.StateError, match="champion names it"):
         commands.delete_model("digits", 2)
-    with pytest.raises(errors.NotFoundError, match="digits@'3'"):
+    with pytest.raises(errors.NotFoundError, match="'digits@3'"):
         promote(commands, 3)
 
 
@@ -162,8 +162,8 @@ def test_a_better_version_over_paired_seeds_is_promoted_with_its_proof(commands,
 
     # Gains 0.05, 0.04, 0.06, 0.05: mean 0.05, deviation 0.00816, t(3) 2.354.
     assert model.history[-1].reason == (
-        "accuracy over 4 paired seeds: +0.05 better than digits@1 on average, at least +0.04039 "
-        "with 95 % confidence (margin 0)"
+        "accuracy over 4 paired seeds improves on digits@1 by 0.05 on average, and by at least "
+        "0.04039 with 95 % confidence (margin 0)"
     )
 
 
@@ -180,7 +180,9 @@ def test_a_version_that_may_be_worse_is_refused_unless_the_margin_allows_it(
 def test_other_seeds_are_no_pairs(commands, add_experiment):
     register(commands, add_experiment(FIRST)[1][0], alias="champion")
     register(commands, add_experiment(SECOND, first_seed=4)[1][0])
-    with pytest.raises(errors.StateError, match=r"1 seeds have trials of both.*same seeds: fork"):
+    with pytest.raises(
+        errors.StateError, match=r"got 1 seeds with trials of both.*same seeds: fork"
+    ):
         promote(commands, 2, not_worse_than="champion")
 
 

@@ -26,7 +26,7 @@ def test_a_version_is_found_by_its_number_or_an_alias(mark, version):
 
 @pytest.mark.parametrize(
     ("mark", "message"),
-    [("challenger", "it has champion, 1, 2"), ("4", "it has champion"), ("3", "was deleted")],
+    [("challenger", "model has champion, 1, 2"), ("4", "model has champion"), ("3", "was deleted")],
 )
 def test_a_version_that_is_not_there_is_an_error_that_names_what_is(mark, message):
     with pytest.raises(errors.NotFoundError, match=message):
