@@ -407,3 +407,30 @@ def export(tmp_path):
     (directory / "saved_model.pb").write_text("graph")
     (directory / "variables" / "variables.index").write_text("index")
     return directory
+
+
+@pytest.fixture
+def write_run(tmp_path):
+    """Writes the checkpoints of a run, which know the file of their data, and its settings."""
+    import tensorflow as tf  # noqa: PLC0415 - most commands need none
+
+    class Position(tf.train.experimental.PythonState):
+        def __init__(self, step):
+            self.step = step
+
+        def serialize(self):
+            return json.dumps({"files": {f"/data/{self.step}": "5:abc"}}).encode() + b"\nstate"
+
+        def deserialize(self, string_value):
+            raise NotImplementedError
+
+    def write(*steps):
+        directory = tmp_path / "run"
+        directory.mkdir(exist_ok=True)
+        for step in steps:
+            checkpoint = tf.train.Checkpoint(data_position=Position(step))
+            checkpoint.write(str(directory / f"ckpt-{step}"))
+        (directory / "params.yaml").write_text("task: {x: 1}")
+        return directory
+
+    return write

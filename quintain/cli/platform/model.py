@@ -231,6 +231,7 @@ def _print_version(
     version: registered_model.ModelVersion, found: registered_model.RegisteredModel
 ) -> None:
     aliases = [alias for alias, number in found.aliases.items() if number == version.version]
+    origin = dict(version.origin)
     output.print_fields(
         {
             "version": version.reference,
@@ -248,6 +249,7 @@ def _print_version(
                 columns.flatten_hparams(version.config.get("hparams", {}))
             ),
             "seed": version.config.get("seed"),
-            "origin": json.dumps(version.origin) if version.origin else None,
+            "data": "\n".join(f"{path} ({mark})" for path, mark in origin.pop("data", {}).items()),
+            "origin": json.dumps(origin) if origin else None,
         }
     )

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from quintain import errors
-from quintain.cli import connect
+from quintain.cli import connect, tensorflow_import
 from quintain.cli.training import checkpoint_export
 from quintain.client import calls as calls_lib
 from quintain.files import disk_errors
@@ -70,32 +70,58 @@ def read_receipt(path: pathlib.Path) -> registered_model.Receipt:
             f"PATH: got {str(path)!r}, expected the directory of an export or a run, or the file "
             "of a model, on this machine."
         )
-    details = None
     if run_index.is_run(path):
-        found = run_index.FoundRun("", path.name, path)
-        details = run_reader.RunReader().describe(found)
-    checkpoint = ""
-    if details is not None:
-        own = [one.name for one in details.checkpoints if "/" not in one.name]
-        if not own:
-            raise errors.ConfigError(f"PATH: got {str(path)!r}, a run without a checkpoint.")
-        checkpoint = own[-1]
-    elif path.is_dir() and not checkpoint_export.find_models(path):
-        raise errors.ConfigError(
-            f"PATH: got {str(path)!r}, expected an export, a run of `quintain train` or a .keras "
-            "file; there is no model in it."
-        )
+        return _read_run(path)
+    if path.suffix != ".keras":
+        path = _find_model(path)
     export = path / _EXPORT_FILE
-    config = disk_errors.read_json(export) if export.is_file() else {}
     return registered_model.Receipt(
         path=str(path),
         machine=socket.gethostname(),
-        checkpoint=checkpoint,
-        files=_hash_path(path, checkpoint),
-        config=config if details is None else details.params,
-        metrics={} if details is None else codec.to_plain(details.run.metrics),
-        origin={} if details is None else details.environment,
+        checkpoint="",
+        files=_hash_path(path, ""),
+        config=disk_errors.read_json(export) if export.is_file() else {},
+        metrics={},
+        origin={},
     )
+
+
+def _read_run(path: pathlib.Path) -> registered_model.Receipt:
+    """Reads the receipt of a run by its newest checkpoint."""
+    found = run_index.FoundRun("", path.name, path)
+    details = run_reader.RunReader().describe(found)
+    names = [one.name for one in details.checkpoints if "/" not in one.name]
+    if not names:
+        raise errors.ConfigError(f"PATH: got {str(path)!r}, a run without a checkpoint.")
+    tensorflow_import.import_quietly()
+    from quintain.checkpoints import checkpoint_state
+
+    marks = checkpoint_state.read_data_marks(str(path / names[-1]))
+    return registered_model.Receipt(
+        path=str(path),
+        machine=socket.gethostname(),
+        checkpoint=names[-1],
+        files=_hash_path(path, names[-1]),
+        config=details.params,
+        metrics=codec.to_plain(details.run.metrics),
+        origin={**details.environment, **({"data": marks} if marks else {})},
+    )
+
+
+def _find_model(directory: pathlib.Path) -> pathlib.Path:
+    """Returns the only SavedModel or `.keras` file in a directory.
+
+    Raises:
+        ConfigError: If there is none, or several.
+    """
+    models = checkpoint_export.find_models(directory)
+    if len(models) != 1:
+        listed = f"there are {', '.join(map(str, models))}" if models else "there is none"
+        raise errors.ConfigError(
+            f"{directory}: expected a run of `quintain train`, or one SavedModel or .keras file; "
+            f"{listed}. Name one."
+        )
+    return models[0]
 
 
 def _hash_path(path: pathlib.Path, checkpoint: str) -> dict[str, str]:
@@ -189,9 +215,8 @@ def _choose_model(
     version: registered_model.ModelVersion, source: pathlib.Path, code: pathlib.Path
 ) -> str:
     """Returns what can be served of a checkpoint of a trial."""
-    models = checkpoint_export.find_models(source)
-    if models:
-        return str(models[0])
+    if checkpoint_export.find_models(source):
+        return str(_find_model(source))
     if not checkpoint_export.is_of_task(source):
         raise errors.CheckpointError(
             f"{version.reference}: there is no model in checkpoint {version.checkpoint}, whose "

@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import json
 import time
 from typing import Any
 
@@ -33,7 +34,11 @@ def register_checkpoint(
         experiment = session.get_experiment(found.experiment_id)
         metrics = _find_metrics(session, found, experiment)
     _check_usable(found)
-    files = _hash_files(shared.storage_of(experiment), uuid)
+    storage = shared.storage_of(experiment)
+    files = _hash_files(storage, uuid)
+    origin = _read_origin(experiment)
+    if registered_model.DATA_FILE in files:
+        origin["data"] = json.loads(storage.read(uuid, registered_model.DATA_FILE))
     receipt = registered_model.Receipt(
         path="",
         machine="",
@@ -41,7 +46,7 @@ def register_checkpoint(
         files=files,
         config={"experiment": experiment.config, "hparams": trial.hparams, "seed": trial.seed},
         metrics=metrics,
-        origin=_read_origin(experiment),
+        origin=origin,
     )
     return _register(shared, name, receipt, trial, alias=alias, note=note)
 

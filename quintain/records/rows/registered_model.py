@@ -8,6 +8,9 @@ from typing import Any, Final
 
 from quintain import errors
 
+DATA_FILE: Final = "data_marks.json"
+"""File of a trial's checkpoint with size and hash of each file of its training data, by path."""
+
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _RULE: Final = "letters, digits, dots, dashes and underscores, at most 100"
 
@@ -35,7 +38,8 @@ class Receipt:
     """Metrics of the checkpoint, or the last ones of a run, by name."""
 
     origin: dict[str, Any]
-    """Provenance: user's command, code, machine and packages, and marks of a run's data."""
+    """Provenance: user's command, code, machine and packages; and `data`, sizes and hashes of files
+    of training data by their paths, where a run or a trial has noted them."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -29,20 +29,20 @@ def test_an_export_is_registered_by_its_path(quintain, registry, export):
 
 
 def test_of_a_run_the_newest_checkpoint_is_registered_without_its_records(
-    quintain, registry, tmp_path
+    quintain, registry, write_run
 ):
-    run = tmp_path / "run"
+    run = write_run(2, 10)
     for name in (
-        "params.yaml", "ckpt-2.index", "ckpt-2.data-00000-of-00001", "ckpt-10.index", "spm.model",
-        "ckpt-10.data-00000-of-00001", "training.jsonl", "environment.json", "run.lock",
-        "checkpoint", "params.yaml.1", "train/events.out.tfevents.1", "best_ckpt/ckpt-10.index",
+        "spm.model", "training.jsonl", "environment.json", "run.lock", "checkpoint",
+        "params.yaml.1", "train/events.out.tfevents.1", "best_ckpt/ckpt-10.index",
     ):  # fmt: skip
         (run / name).parent.mkdir(parents=True, exist_ok=True)
-        (run / name).write_text("task: {x: 1}" if name == "params.yaml" else "")
+        (run / name).write_text("")
     code, stdout, _ = quintain("model", "register", "digits", run, "--json")
     added = json.loads(stdout)
     assert code == 0
     assert (added["checkpoint"], added["config"]) == ("ckpt-10", {"task": {"x": 1}})
+    assert added["origin"] == {"data": {"/data/10": "5:abc"}}
     assert sorted(added["files"]) == [
         "ckpt-10.data-00000-of-00001",
         "ckpt-10.index",
@@ -51,13 +51,30 @@ def test_of_a_run_the_newest_checkpoint_is_registered_without_its_records(
     ]
 
 
+def test_a_run_whose_checkpoint_is_damaged_is_refused(quintain, registry, write_run):
+    run = write_run(2)
+    (run / "ckpt-2.index").write_text("")
+    code, _, stderr = quintain("model", "register", "digits", run)
+    assert code == 2
+    assert "ckpt-2: is damaged and can't be read" in stderr
+
+
+def test_a_directory_around_one_model_stands_for_it(quintain, registry, export):
+    code, stdout, _ = quintain("model", "register", "digits", export.parent)
+    assert (code, stdout) == (0, f"Registered digits@1: {export}.\n")
+    (export.parent / "other.keras").write_text("")
+    code, _, stderr = quintain("model", "register", "digits", export.parent)
+    assert code == 2
+    assert f"there are {export}, {export.parent}/other.keras. Name one." in stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ([], "got 0 of them, expected one"),
         (["--trial=1", "--experiment=1"], "got 2 of them"),
         (["/nowhere"], "PATH: got '/nowhere', expected the directory of an export"),
-        (["{tmp}"], "there is no model in it"),
+        (["{tmp}"], "or one SavedModel or .keras file; there is none"),
         (["--trial=9"], "There is no trial 9; the newest is 2"),
         (["--checkpoint=0001", "--alias=3"], "no number, which names a version"),
     ],

@@ -41,13 +41,10 @@ def test_an_export_is_served_where_it_is(quintain, registry, export, serve):
     assert serve("--model=digits@1")[2] == ("mine", ["saved_model.pb", "variables"], None)
 
 
-def test_a_run_is_served_by_the_checkpoint_that_was_registered(quintain, registry, tmp_path):
-    run = tmp_path / "run"
-    run.mkdir()
-    for name in ("params.yaml", "ckpt-2.index", "ckpt-2.data-00000-of-00001"):
-        (run / name).write_text("")
+def test_a_run_is_served_by_the_checkpoint_that_was_registered(quintain, registry, write_run):
+    run = write_run(2)
     quintain("model", "register", "digits", run)
-    (run / "ckpt-4.index").write_text("")
+    write_run(4)
     seen = []
     served = registered_models.serves(lambda **flags: seen.append(flags))
     served(reference="digits@1", model_dir=None, checkpoint=None)

@@ -87,6 +87,13 @@ def test_a_receipt_has_hashes_config_and_metrics_of_the_checkpoint(commands, add
     assert added.config == {"experiment": CONFIG, "hparams": {"units": 8}, "seed": 1}
 
 
+def test_a_receipt_has_the_marks_of_the_data_that_a_trial_noted(commands, add_experiment, tmp_path):
+    _, (uuid, *_) = add_experiment(FIRST)
+    path = tmp_path / "home" / "checkpoints" / uuid / registered_model.DATA_FILE
+    path.write_text('{"/data/a": "5:abc"}')
+    assert register(commands, uuid).origin == {"data": {"/data/a": "5:abc"}}
+
+
 def test_numbers_of_deleted_versions_are_not_given_again(commands, add_experiment):
     _, uuids = add_experiment(FIRST)
     register(commands, uuids[0])
