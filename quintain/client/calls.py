@@ -378,8 +378,17 @@ class MasterCalls(Calls):
         """
 
     @call("DELETE", "/models/{name}/versions/{version}")
-    def delete_model(self, name: str, version: int) -> registered_model.ModelVersion:
-        """Deletes a version that no alias names; its checkpoint may be deleted then."""
+    def delete_model(
+        self, name: str, version: int, *, with_aliases: bool = False
+    ) -> registered_model.ModelVersion:
+        """Deletes a version of a model; its checkpoint may be deleted then.
+
+        Args:
+            name: The model.
+            version: Number of the version.
+            with_aliases: Whether aliases that name it go, too; `StateError` if there are any
+                otherwise.
+        """
 
     # Machines.
 

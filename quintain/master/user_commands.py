@@ -269,9 +269,11 @@ class Commands:
         """Lets an alias name a version, if a rule allows it; see `model_registry.promote`."""
         return model_registry.promote(self._shared, name, version, alias, **rule)
 
-    def delete_model(self, name: str, version: int) -> registered_model.ModelVersion:
-        """Deletes a version that no alias names; see `model_registry.delete`."""
-        return model_registry.delete(self._shared, name, version)
+    def delete_model(
+        self, name: str, version: int, *, with_aliases: bool
+    ) -> registered_model.ModelVersion:
+        """Deletes a version of a model; see `model_registry.delete`."""
+        return model_registry.delete(self._shared, name, version, with_aliases=with_aliases)
 
     def kill_trial(self, trial_id: int) -> trial.TrialRecord:
         """Ends a trial at once; the search goes on without it.

@@ -311,10 +311,13 @@ class Reader(table_reading.TableReader):
         all_versions = self._list(versions, where, "ORDER BY name, version", instead)
         all_moves = self._list(moves, where, "ORDER BY id")
         models = []
-        for name, own in itertools.groupby(all_versions, key=lambda each: each.name):
+        for name, group in itertools.groupby(all_versions, key=lambda each: each.name):
+            own = tuple(group)
             history = tuple(each for each in all_moves if each.name == name)
             aliases = {each.alias: each.version for each in history}
-            models.append(registered_model.RegisteredModel(name, aliases, tuple(own), history))
+            usable = {each.version for each in own if not each.is_deleted}
+            aliases = {alias: number for alias, number in aliases.items() if number in usable}
+            models.append(registered_model.RegisteredModel(name, aliases, own, history))
         return models
 
     def find_registered(self) -> dict[str, str]:

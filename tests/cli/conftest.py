@@ -363,8 +363,8 @@ class Registry(direct_calls.DirectCalls):
     def promote_model(self, *args, **rule):
         return self._commands.promote_model(*args, **rule)
 
-    def delete_model(self, *args):
-        return self._commands.delete_model(*args)
+    def delete_model(self, *args, **given):
+        return self._commands.delete_model(*args, **given)
 
 
 @pytest.fixture

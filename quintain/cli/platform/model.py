@@ -14,8 +14,8 @@ from quintain.records.views import metric_order
 
 _MODEL_COLUMNS: tuple[output.Column[registered_model.RegisteredModel], ...] = (
     output.Column("name", lambda row: row.name),
-    output.Column("newest", lambda row: row.versions[-1].version),
-    output.Column("versions", lambda row: sum(not each.is_deleted for each in row.versions)),
+    output.Column("newest", lambda row: row.usable[-1].version if row.usable else None),
+    output.Column("versions", lambda row: len(row.usable)),
     output.Column("aliases", lambda row: row.aliases),
     output.Column("registered", lambda row: row.versions[-1].time, output.format_time),
     output.Column("note", lambda row: row.versions[-1].note, can_shrink=True, is_optional=True),
@@ -185,11 +185,12 @@ def promote(
 
 @model.command(cls=FlagCommand)
 @click.argument("reference", metavar="NAME@VERSION")
+@click.option("--with-aliases", is_flag=True, help="Also the aliases that name it.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @output.json_option
 @options.traceback_option
-def delete(reference: str, yes: bool, as_json: bool) -> None:
-    """Delete a version that no alias names; its checkpoint may be deleted then.
+def delete(reference: str, with_aliases: bool, yes: bool, as_json: bool) -> None:
+    """Delete a version; its checkpoint may be deleted then.
 
     Its number is not given again, and its receipt stays.
     """
@@ -197,7 +198,8 @@ def delete(reference: str, yes: bool, as_json: bool) -> None:
     if not yes:
         output.confirm(f"Delete {reference}?")
     with connect.open_client() as client:
-        deleted = client.delete_model(name, client.get_model(name).find(mark).version)
+        version = client.get_model(name).find(mark).version
+        deleted = client.delete_model(name, version, with_aliases=with_aliases)
     if as_json:
         output.print_json(deleted)
     else:

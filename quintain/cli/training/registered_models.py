@@ -51,9 +51,9 @@ def serves(command: F) -> F:
             return command(reference=None, **flags)
         if flags["checkpoint"] is not None:
             raise click.UsageError("--checkpoint: got together with --model, which has its own.")
-        with _opened(reference) as (path, checkpoint):
+        with _opened(reference) as (version, path, checkpoint):
             flags |= {"model_dir": path, "checkpoint": checkpoint}
-            return command(reference=reference, **flags)
+            return command(reference=version.reference, **flags)
 
     return run  # type: ignore[return-value] # It takes the same flags.
 
@@ -142,8 +142,10 @@ def _is_of_model(name: str, checkpoint: str) -> bool:
 
 
 @contextlib.contextmanager
-def _opened(reference: str) -> Iterator[tuple[str, str | None]]:
-    """Gives the path of a version and the checkpoint there, after its receipt was checked.
+def _opened(
+    reference: str,
+) -> Iterator[tuple[registered_model.ModelVersion, str, str | None]]:
+    """Gives a version, its path and the checkpoint there, after its receipt was checked.
 
     Raises:
         NotFoundError: If there is no such version, or what it points at is gone.
@@ -164,9 +166,10 @@ def _opened(reference: str) -> Iterator[tuple[str, str | None]]:
             err=True,
         )
         if version.trial_id is not None:
-            yield _choose_model(version, path, code), None
+            yield version, _choose_model(version, path, code), None
         else:
-            yield str(path), str(path / version.checkpoint) if version.checkpoint else None
+            checkpoint = str(path / version.checkpoint) if version.checkpoint else None
+            yield version, str(path), checkpoint
 
 
 def _fetch(

@@ -1,5 +1,6 @@
 """`quintain serve-model`: answers texts, or whatever else a model takes, over HTTP."""
 
+import dataclasses
 import json
 from typing import Any, Final
 
@@ -103,6 +104,8 @@ def serve_model(
         model = served_model.load(
             model_dir, checkpoint=checkpoint, batch_size=max_batch_size, **given
         )
+        if reference is not None:
+            model = dataclasses.replace(model, details={**model.details, "model": reference})
         model.warm_up()
     except BaseException:
         listener.close()

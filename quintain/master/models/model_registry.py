@@ -111,23 +111,29 @@ def promote(
 
 
 def delete(
-    shared: shared_state.SharedState, name: str, version: int
+    shared: shared_state.SharedState, name: str, version: int, *, with_aliases: bool
 ) -> registered_model.ModelVersion:
     """Deletes a version: it can't be used any more, and its checkpoint may be deleted.
 
+    Args:
+        shared: State of the master.
+        name: The model.
+        version: The version.
+        with_aliases: Whether aliases that name it go, too.
+
     Raises:
         NotFoundError: If it is not there.
-        StateError: If an alias names it.
+        StateError: If an alias names it, and these stay.
     """
     with shared.condition:
         with shared.store.reading() as session:
             model = session.get_model(name)
         found = model.find(str(version))
         named = [alias for alias, number in model.aliases.items() if number == found.version]
-        if named:
+        if named and not with_aliases:
             raise errors.StateError(
                 f"{found.reference} can't be deleted: {', '.join(named)} names it. Promote another "
-                "version first."
+                "version first, or delete it with its aliases (--with-aliases)."
             )
         deleted = dataclasses.replace(found, is_deleted=True)
         shared.write(lambda session: session.update_model_version(deleted))

@@ -98,13 +98,18 @@ class RegisteredModel:
 
     name: str
     aliases: dict[str, int]
-    """The version that each alias names."""
+    """The version that each alias names; those of deleted versions are left out."""
 
     versions: tuple[ModelVersion, ...]
     """By number; deleted ones, too."""
 
     history: tuple[AliasMove, ...]
     """All moves of aliases, in order."""
+
+    @property
+    def usable(self) -> tuple[ModelVersion, ...]:
+        """The versions that were not deleted."""
+        return tuple(each for each in self.versions if not each.is_deleted)
 
     def find(self, mark: str) -> ModelVersion:
         """Returns the version that a number or an alias names.
@@ -115,8 +120,8 @@ class RegisteredModel:
         number = int(mark) if mark.isdecimal() else self.aliases.get(mark)
         found = next((each for each in self.versions if each.version == number), None)
         if found is None:
-            usable = [str(each.version) for each in self.versions if not each.is_deleted]
-            known = ", ".join([*self.aliases, *usable]) or "none"
+            numbers = [str(each.version) for each in self.usable]
+            known = ", ".join([*self.aliases, *numbers]) or "none"
             wanted = errors.show(f"{self.name}@{mark}")
             raise errors.NotFoundError(f"There is no version {wanted}; the model has {known}.")
         if found.is_deleted:

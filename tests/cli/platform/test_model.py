@@ -131,8 +131,11 @@ def test_a_margin_without_a_rule_is_an_error(quintain, registry):
 
 
 def test_a_deleted_version_is_gone_for_commands(quintain, trial_ids):
-    quintain("model", "register", "digits", "--trial=1")
-    assert quintain("model", "delete", "digits@1", "--yes")[1] == "Deleted digits@1.\n"
+    quintain("model", "register", "digits", "--trial=1", "--alias=champion")
+    code, _, stderr = quintain("model", "delete", "digits@1", "--yes")
+    assert (code, "champion names it" in stderr) == (1, True)
+    deleted = quintain("model", "delete", "digits@champion", "--yes", "--with-aliases")
+    assert deleted[1] == "Deleted digits@1.\n"
     code, _, stderr = quintain("model", "describe", "digits@1")
     assert code == 1
     assert "digits@1 was deleted" in stderr

@@ -98,7 +98,7 @@ def test_numbers_of_deleted_versions_are_not_given_again(commands, add_experimen
     _, uuids = add_experiment(FIRST)
     register(commands, uuids[0])
     register(commands, uuids[1])
-    commands.delete_model("digits", 2)
+    commands.delete_model("digits", 2, with_aliases=False)
     assert register(commands, uuids[2]).version == 3
     assert register(commands, uuids[2], name="other").version == 1
 
@@ -131,7 +131,7 @@ def test_nobody_deletes_a_checkpoint_that_a_version_points_at(shared, commands, 
         commands.delete_experiment(owner)
     commands.delete_checkpoint(other)
 
-    commands.delete_model("digits", 1)
+    commands.delete_model("digits", 1, with_aliases=False)
     assert shared.find_protected() == set()
     commands.delete_experiment(owner)
 
@@ -157,9 +157,22 @@ def test_an_alias_moves_and_its_history_stays(commands, add_experiment):
     assert model.aliases == {"champion": 2}
     assert [move.version for move in model.history] == [1, 2]
     with pytest.raises(errors.StateError, match="champion names it"):
-        commands.delete_model("digits", 2)
+        commands.delete_model("digits", 2, with_aliases=False)
     with pytest.raises(errors.NotFoundError, match="'digits@3'"):
         promote(commands, 3)
+
+
+def test_a_version_that_is_deleted_with_its_aliases_leaves_their_history(
+    commands, add_experiment, store
+):
+    _, uuids = add_experiment(FIRST)
+    register(commands, uuids[0], alias="champion")
+    commands.delete_model("digits", 1, with_aliases=True)
+    with store.reading() as session:
+        model = session.get_model("digits")
+    assert (model.aliases, len(model.history)) == ({}, 1)
+    with pytest.raises(errors.NotFoundError, match="the model has none"):
+        model.find("champion")
 
 
 def test_a_better_version_over_paired_seeds_is_promoted_with_its_proof(commands, add_experiment):
