@@ -38,7 +38,7 @@ def register_checkpoint(
     files = _hash_files(storage, uuid)
     origin = _read_origin(experiment)
     if registered_model.DATA_FILE in files:
-        origin["data"] = json.loads(storage.read(uuid, registered_model.DATA_FILE))
+        origin["data"] = _parse_marks(storage.read(uuid, registered_model.DATA_FILE))
     receipt = registered_model.Receipt(
         path="",
         machine="",
@@ -199,6 +199,16 @@ def _hash_files(storage: checkpoint_storage.CheckpointStorage, uuid: str) -> dic
                 digest.update(piece)
         hashes[path] = digest.hexdigest()
     return hashes
+
+
+def _parse_marks(data: bytes) -> dict[str, str]:
+    try:
+        return {str(path): str(mark) for path, mark in json.loads(data).items()}
+    except (ValueError, AttributeError, RecursionError) as error:
+        raise errors.CheckpointError(
+            f"{registered_model.DATA_FILE}: can't be understood ({error}). It is the trial's own "
+            "file of this name, or damaged; choose another checkpoint."
+        ) from error
 
 
 def _find_metrics(

@@ -92,6 +92,9 @@ def test_a_receipt_has_the_marks_of_the_data_that_a_trial_noted(commands, add_ex
     path = tmp_path / "home" / "checkpoints" / uuid / registered_model.DATA_FILE
     path.write_text('{"/data/a": "5:abc"}')
     assert register(commands, uuid).origin == {"data": {"/data/a": "5:abc"}}
+    path.write_text("[1]")
+    with pytest.raises(errors.CheckpointError, match=r"data_marks\.json: can't be understood"):
+        register(commands, uuid)
 
 
 def test_numbers_of_deleted_versions_are_not_given_again(commands, add_experiment):
