@@ -24,6 +24,7 @@ from quintain.records.rows import (
     log,
     metric,
     node,
+    registered_model,
     sent_metrics,
     trial,
 )
@@ -41,10 +42,12 @@ TABLES: Final[dict[type[Any], str]] = {
     deletion.Deletion: "deletions",
     sent_metrics.SentMetrics: "sent_metrics",
     node.KnownNode: "nodes",
+    registered_model.ModelVersion: "model_versions",
+    registered_model.AliasMove: "model_aliases",
 }
 """The table of each kind of record."""
 
-REVISION: Final = "0008"
+REVISION: Final = "0009"
 """The newest of the migrations, which makes the tables."""
 
 _ENCODER: Final = json.JSONEncoder(allow_nan=False, separators=(",", ":"), ensure_ascii=False)

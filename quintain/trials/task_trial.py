@@ -6,6 +6,7 @@ dotted paths into its `ExperimentConfig`; a batch is one step of its trainer.
 
 import contextlib
 import importlib
+import json
 import pathlib
 import shutil
 import sys
@@ -25,8 +26,10 @@ from quintain.core.loop import trainer_setup
 from quintain.core.multitask import configs as multitask_configs
 from quintain.core.progressive import configs as progressive_configs
 from quintain.distribute import distribution, runtime_environment
+from quintain.input import file_marks
 from quintain.input.diagnosis import data_faults
 from quintain.records.config import experiment_spec, source_names
+from quintain.records.rows import registered_model
 from quintain.run import run_files, runner_factory, train_reporter
 from quintain.search import hyperparameters
 from quintain.search import space as space_lib
@@ -321,6 +324,9 @@ class TaskTrialController(base_trial.TrialController):
         manager.sync()
         name = _experiment_name(self.context.get_experiment_config())
         run_files.serialize_config(self._params, directory, experiment=name)
+        if marks := file_marks.get_known():
+            path = pathlib.Path(directory, registered_model.DATA_FILE)
+            path.write_text(json.dumps(marks), encoding="utf-8")
 
     def measure_state(self) -> int:
         """Returns the bytes of the variables of model and optimizer."""

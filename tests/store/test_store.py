@@ -55,6 +55,7 @@ def make_older(path):
             "ALTER TABLE trials DROP COLUMN note; DROP TABLE sent_metrics; DROP TABLE nodes;"
             "ALTER TABLE runs DROP COLUMN node; ALTER TABLE runs DROP COLUMN others;"
             "DROP TABLE last_ids; DROP TABLE holder;"
+            "DROP TABLE model_aliases; DROP TABLE model_versions;"
             "DROP INDEX ix_trials_experiment_id_state_id_best_metric;"
             "UPDATE alembic_version SET version_num = '0002'"
         )

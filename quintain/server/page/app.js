@@ -18,9 +18,10 @@ const VIEWS = {
   compare: { module: "./compare_experiments.js", name: "CompareExperimentsView", title: "Compare" },
   slots: { module: "./timeline.js", name: "TimelineView", title: "Slots" },
   runs: { module: "./runs.js", name: "RunsView", title: "Runs" },
+  models: { module: "./models.js", name: "ModelsView", title: "Models" },
   run: { module: "./run.js", name: "RunView", title: "Run" },
 };
-const LINKS = [["experiments", "Experiments"], ["runs", "Runs"], ["slots", "Slots"]];
+const LINKS = [["experiments", "Experiments"], ["runs", "Runs"], ["models", "Models"], ["slots", "Slots"]];
 
 /** @param {string[]} parts of the address @returns {[string, Record<string, unknown>]} view and what it shows */
 function chooseView(parts) {
@@ -38,7 +39,7 @@ function App() {
   const [experimentId, trialId] = [watchedExperiment(route.parts), watchedTrial(route.parts)];
   useEffect(() => subscribe({ experiment_id: experimentId, trial_id: trialId, onStatus: setStatus }), [experimentId, trialId]);
   const goTo = (/** @type {string} */ page) => () => route.go(`/${page}`);
-  useKeys({ "g e": goTo("experiments"), "g r": goTo("runs"), "g s": goTo("slots"), t: toggleTheme });
+  useKeys({ "g e": goTo("experiments"), "g r": goTo("runs"), "g m": goTo("models"), "g s": goTo("slots"), t: toggleTheme });
   const [view, props] = chooseView(route.parts);
   useEffect(() => {
     if (Object.hasOwn(VIEWS, view)) document.title = `${VIEWS[view].title} · Quintain`;

@@ -14,7 +14,7 @@ from quintain import errors
 from quintain.client import call_table
 from quintain.client import calls as calls_lib
 from quintain.master import user_commands
-from quintain.records.rows import checkpoint, experiment
+from quintain.records.rows import checkpoint, experiment, registered_model
 from quintain.records.views import master_status
 from quintain.server.routes import declared
 from quintain.server.routes import parts as parts_lib
@@ -60,6 +60,12 @@ def build_router(parts: parts_lib.Parts) -> fastapi.APIRouter:
     def delete_checkpoint(commands: user_commands.Commands, uuid: str) -> checkpoint.Checkpoint:
         return commands.delete_checkpoint(calls.get_checkpoint(uuid).uuid)
 
+    def register_model(
+        commands: user_commands.Commands, name: str, *, checkpoint: str, **given: Any
+    ) -> registered_model.ModelVersion:
+        uuid = calls.get_checkpoint(checkpoint).uuid
+        return commands.register_model(name, checkpoint=uuid, **given)
+
     def add_run_dirs(paths: Sequence[str]) -> None:
         parts.runs.add(check_folders(paths))
 
@@ -85,6 +91,7 @@ def build_router(parts: parts_lib.Parts) -> fastapi.APIRouter:
             "create_experiment": create_experiment,
             "update_experiment": update_experiment,
             "delete_checkpoint": delete_checkpoint,
+            "register_model": register_model,
         },
     )
 

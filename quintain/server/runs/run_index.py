@@ -31,7 +31,9 @@ MAX_RUNS: Final = 2_000
 """Most runs that are listed."""
 
 _FRESH_SECS: Final = 2.0
-_PARTS_OF_RUNS: Final = frozenset({"train", "validation", "translations", "logs"})
+PARTS_OF_RUNS: Final = frozenset({"train", "validation", "translations", "logs"})
+"""Directories in that of a run with what it records."""
+
 
 logger = logging.getLogger(__name__)
 
@@ -162,7 +164,7 @@ def _list_directories(path: pathlib.Path) -> list[pathlib.Path]:
                 for entry in entries
                 if entry.is_dir(follow_symlinks=False)
                 and not entry.name.startswith(".")
-                and entry.name not in _PARTS_OF_RUNS
+                and entry.name not in PARTS_OF_RUNS
             )
     except OSError:
         return []  # It is gone, or not ours.

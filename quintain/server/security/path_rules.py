@@ -84,6 +84,13 @@ TABLE: Final[Mapping[str, Mapping[str, Client]]] = {
     "/master/stop": {"POST": _USER},
     "/master/summary": {"GET": _USER},
     "/metrics": {"GET": Client.USER | Client.METRICS},
+    "/models": {"GET": _PAGE},
+    "/models/{name}": {"GET": _USER},
+    # Whatever is in a path may run where it is served, so that a cookie can't name one.
+    "/models/{name}/paths": {"POST": _USER},
+    "/models/{name}/versions": {"POST": _PAGE},
+    "/models/{name}/versions/{version}": {"DELETE": _USER},
+    "/models/{name}/versions/{version}/promote": {"POST": _PAGE},
     "/nodes": {"GET": _USER},
     "/nodes/{name}/activate": {"POST": _USER},
     "/nodes/{name}/drain": {"POST": _USER},
