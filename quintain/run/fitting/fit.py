@@ -2,7 +2,7 @@
 
 import contextlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
 import keras
@@ -12,26 +12,16 @@ from quintain import errors, orbit
 from quintain.core import exp_factory, user_modules
 from quintain.core.reports import shown_metrics
 from quintain.run import actions, history, live_progress, run_environment, run_options, train_lib
-from quintain.run.fitting import keras_data, keras_task
+from quintain.run.fitting import keras_callbacks, keras_data, keras_task
 from quintain.settings import config_definitions as cfg
 
 MAX_STEPS_PER_LOOP: Final = 100
 """Steps between two reports, unless the caller says otherwise."""
 
-logger = logging.getLogger(__name__)
+_REPORTERS: Final[Mapping[Any, orbit.Reporter]] = {0: orbit.Reporter(), 2: orbit.LogReporter()}
+"""Reporters by `verbose`."""
 
-_INSTEAD: Final = {
-    "EarlyStopping": "give `patience`",
-    "ModelCheckpoint": "leave it out; checkpoints are kept, and the best one with `monitor`",
-    "BackupAndRestore": "leave it out; the same call goes on with the run",
-    "TensorBoard": "leave it out; summaries are written",
-    "CSVLogger": "leave it out; training.jsonl and evaluations.jsonl hold the metrics",
-    "ProgbarLogger": "leave it out; progress is shown",
-    "History": "use what this returns",
-    "TerminateOnNaN": "leave it out; a loss that is no number ends the run",
-    "LearningRateScheduler": "compile the optimizer with a LearningRateSchedule",
-    "ReduceLROnPlateau": "compile the optimizer with a LearningRateSchedule",
-}
+logger = logging.getLogger(__name__)
 
 
 def fit(
@@ -43,6 +33,8 @@ def fit(
     epochs: int = 1,
     steps_per_epoch: int | None = None,
     batch_size: int = keras_data.BATCH_SIZE,
+    validation_split: float = 0.0,
+    class_weight: Mapping[int, float] | None = None,
     optimizer: Any = None,
     loss: Any = None,
     metrics: Any = None,
@@ -56,7 +48,8 @@ def fit(
     train_actions: Sequence[actions.Action] = (),
     eval_actions: Sequence[actions.Action] = (),
     reporter: orbit.Reporter | None = None,
-    callbacks: Sequence[Any] = (),
+    verbose: Literal["auto", 0, 1, 2] = "auto",
+    callbacks: Sequence[keras.callbacks.Callback] = (),
 ) -> history.History:
     """Trains a Keras model, or goes on with a run of it.
 
@@ -73,12 +66,18 @@ def fit(
             `train_step` or `test_step` of its own is trained and evaluated by it. Or a function
             that returns one, which several replicas and mixed precision need.
         train: A `tf.data.Dataset` of batches, a `keras.utils.PyDataset`, or arrays `(x, y)` or
-            `(x, y, sample_weight)`, whose parts may be nested; or a function that returns one.
-        validation: Likewise; None evaluates nothing.
+            `(x, y, sample_weight)`, whose parts may be nested; a Python generator of batches; or a
+            function that returns one.
+        validation: Likewise, but no generator, which could be read once; a function may return
+            one. None evaluates nothing.
         model_dir: Directory of the run.
         epochs: Passes through the training data, counted from the start of the run.
-        steps_per_epoch: Batches of an epoch; None counts those of `train`.
+        steps_per_epoch: Batches of an epoch; None counts those of `train`, which are read once
+            where their number is not known.
         batch_size: Examples of a batch of arrays.
+        validation_split: Share of the arrays in `train`, between 0 and 1, that is taken from
+            their end for validation.
+        class_weight: Weights of training examples by the numbers of their classes; 1 for others.
         optimizer: As for `Model.compile`; None keeps that of the model.
         loss: Likewise.
         metrics: Likewise.
@@ -91,44 +90,55 @@ def fit(
         runtime: Fields of `RuntimeConfig`, such as `{"seed": 1}`.
         train_actions: Called with the output of each training loop.
         eval_actions: Called with the output of each evaluation.
-        reporter: Told what happens. None shows a bar on a terminal, and a table with curves in a
-            notebook.
-        callbacks: Refused, with what to use instead; for programs that move.
+        reporter: Told what happens. None shows what `verbose` says.
+        verbose: 0 shows nothing, 2 writes a line of the log for each loop; others show a bar on a
+            terminal, and a table with curves in a notebook.
+        callbacks: Callbacks that only read, called for epochs and evaluations. A loop is an epoch
+            with them, so that they get Keras' means.
 
     Returns:
         What the run has measured, from its start; its `history` is what Keras' `fit` returns, its
         `model` the trained model.
 
     Raises:
-        ConfigError: If model, data and options do not fit together, or the directory belongs to
-            another run.
+        ConfigError: If model, data and options do not fit together, the directory belongs to
+            another run, or a callback changes the training.
         Interrupted: On SIGTERM or Ctrl-C, after a checkpoint is saved.
     """
     user_modules.refuse_training("fit")
-    _refuse_callbacks(callbacks)
+    keras_callbacks.check(callbacks)
     _check_scope(model, runtime or {})
     _check_numbers(epochs=epochs, steps_per_epoch=steps_per_epoch, batch_size=batch_size)
+    data = keras_data.resolve(train, "train")
+    if validation_split:
+        data = keras_data.split(data, validation_split, is_training=True)
+    validation = _find_validation(train, validation, validation_split)
     if patience is not None and validation is None:
         raise errors.ConfigError(f"patience: got {patience}, but there is no `validation`.")
-    data = keras_data.resolve(train, "train")
+    if isinstance(train, Iterator):
+        train = data  # Its first batch has been read.
     steps = steps_per_epoch or keras_data.count_batches(data, batch_size)
     if not steps:
         raise errors.ConfigError(
-            "steps_per_epoch: missing; the number of batches in `train` is not known."
+            "steps_per_epoch: missing; the number of batches in `train` is not known, or endless."
         )
+    class_weights = keras_data.list_weights(class_weight)
+    spec = keras_data.find_spec(data, "train")
     task = keras_task.KerasModelConfig(
         init_checkpoint=init_checkpoint,
         init_exclude=tuple(init_exclude),
         model_function=keras_data.name_function(model),
-        batch_spec=keras_data.to_text(keras_data.find_spec(data, "train")),
+        batch_spec=keras_data.to_text(keras_data.add_weights(spec) if class_weights else spec),
         modules=keras_task.list_modules(model) if isinstance(model, keras.Model) else (),
         train_data=_describe(train, batch_size, is_training=True),
         validation_data=_describe(validation, batch_size, is_training=False),
+        class_weights=class_weights,
+        validation_split=validation_split,
     )
     watched = {} if validation is None else _watch(_name_metric(monitor), monitor_mode, patience)
     params = _build_params(
         task,
-        {**_find_intervals(epochs, steps), **watched},
+        {**_find_intervals(epochs, steps, steps if callbacks else MAX_STEPS_PER_LOOP), **watched},
         trainer or {},
         runtime or {},
     )
@@ -136,9 +146,21 @@ def fit(
     given = {name: one for name, one in given.items() if one is not None}
     parts = keras_task.Parts(model, train, validation, given)
     environment = run_environment.Environment()
+    calls = keras_callbacks.Calls(
+        callbacks,
+        parts.built,
+        steps,
+        params.trainer,
+        model_dir,
+        is_validated=validation is not None,
+    )
     with contextlib.ExitStack() as stack:
         stack.enter_context(keras_task.program_objects(parts))
-        told = reporter or stack.enter_context(live_progress.default_reporter(shown_metrics.LOSSES))
+        told = (
+            reporter
+            or _REPORTERS.get(verbose)
+            or stack.enter_context(live_progress.default_reporter(shown_metrics.LOSSES))
+        )
 
         def remember() -> None:
             environment.record(model_dir, {})
@@ -146,34 +168,40 @@ def fit(
             if problem:
                 logger.warning("Commands can't build the model of this run: %s", problem)
 
+        options = run_options.RunOptions(
+            train_actions=train_actions,
+            eval_actions=eval_actions,
+            reporter=told,
+            on_start=remember,
+        )
         train_lib.train_from_config(
             params,
             "train" if validation is None else "train_and_eval",
             model_dir,
             experiment=keras_task.EXPERIMENT,
             imports=[keras_task.__name__, *_list_imports(task)],
-            options=run_options.RunOptions(
-                train_actions=train_actions,
-                eval_actions=eval_actions,
-                reporter=told,
-                on_start=remember,
-            ),
+            options=calls.extend(options),
         )
+        calls.end()
     found = history.read_history(model_dir)
     found.model = parts.built[-1]
     return found
 
 
-def _refuse_callbacks(callbacks: Sequence[Any]) -> None:
-    if not callbacks:
-        return
-    names = [type(one).__name__ for one in callbacks]
-    other = "give `train_actions` or `eval_actions`: functions of the metrics by name"
-    advice = "\n".join(f"  {name}: {_INSTEAD.get(name, other)}." for name in names)
-    raise errors.ConfigError(
-        "callbacks: Keras' callbacks are not called here, because a run that goes on could not "
-        f"restore all of their state. Instead of\n{advice}"
-    )
+def _find_validation(
+    train: keras_data.Data, validation: keras_data.Data, validation_split: float
+) -> keras_data.Data:
+    """Returns the data to evaluate on, which `validation_split` takes from those of training."""
+    if isinstance(validation, Iterator):
+        raise errors.ConfigError(
+            "validation: got a generator, which can be read once. Give the function that makes it: "
+            "it is called for each evaluation."
+        )
+    if validation_split and validation is not None:
+        raise errors.ConfigError(
+            f"validation_split: got {validation_split} and `validation`, expected one of them."
+        )
+    return train if validation_split else validation
 
 
 def _check_scope(model: Any, runtime: Mapping[str, Any]) -> None:
@@ -224,9 +252,9 @@ def _check_numbers(**numbers: int | None) -> None:
             )
 
 
-def _find_intervals(epochs: int, steps_per_epoch: int) -> dict[str, Any]:
+def _find_intervals(epochs: int, steps_per_epoch: int, most: int) -> dict[str, Any]:
     """Returns the steps of a run whose epochs end with an evaluation and a checkpoint."""
-    loop = min(steps_per_epoch, MAX_STEPS_PER_LOOP)
+    loop = min(steps_per_epoch, most)
     return {
         "train_steps": epochs * steps_per_epoch,
         "steps_per_loop": loop,

@@ -1,8 +1,10 @@
 """Data of `fit`, converted to datasets of batches."""
 
+import functools
 import itertools
 import json
-from collections.abc import Iterator
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import keras
@@ -17,7 +19,53 @@ BATCH_SIZE: Final = 32
 
 Data = Any
 """A `tf.data.Dataset` of batches, a `keras.utils.PyDataset`, arrays `(x, y)` or `(x, y, weights)`,
-or a function that returns one of them."""
+a generator of batches, or a function that returns one of them."""
+
+logger = logging.getLogger(__name__)
+
+
+class Generator:
+    """Batches of a Python generator, of which the first is drawn early for its shapes.
+
+    Args:
+        begun: The generator, of which nothing has been read.
+        make: Returns one for each further pass; None if nothing does.
+        name: What errors call the data.
+
+    Raises:
+        ConfigError: If there is no batch.
+    """
+
+    def __init__(
+        self, begun: Iterator[Any], make: Callable[[], Iterator[Any]] | None, name: str
+    ) -> None:
+        self._make = make or (lambda: iter(()))
+        self._name = name
+        self.is_repeatable = make is not None
+        try:
+            self.first = next(begun)
+        except StopIteration:
+            raise errors.ConfigError(
+                f"{name}: the generator gives no batch. Give a new one, or the function that "
+                "makes it."
+            ) from None
+        self._begun: Iterator[Any] | None = itertools.chain([self.first], begun)
+
+    def iterate(self, *, is_endless: bool) -> Iterator[Any]:
+        """Yields the batches of one pass, or of pass after pass until one has none."""
+        for _ in itertools.count() if is_endless else range(1):
+            batches, self._begun = self._begun or self._make(), None
+            is_empty = True
+            for batch in batches:
+                is_empty = False
+                yield _to_tuple(batch)
+            if is_empty:
+                logger.warning(
+                    "%s: the generator has been read and can't begin again. Give the function "
+                    "that makes it, which is called for each pass.",
+                    self._name,
+                )
+                return
 
 
 def resolve(data: Data, name: str) -> Any:
@@ -31,15 +79,17 @@ def resolve(data: Data, name: str) -> Any:
         ConfigError: If they are of a kind that is not known, or arrays differ in length.
     """
     found = data() if _is_function(data) else data
-    if isinstance(found, tf.data.Dataset | keras.utils.PyDataset):
+    if isinstance(found, tf.data.Dataset | keras.utils.PyDataset | Generator):
         return found
+    if isinstance(found, Iterator):
+        return Generator(found, None if found is data else data, name)
     if isinstance(found, tuple | list) and 2 <= len(found) <= 3:
         _check_lengths(found, name)
         return tuple(found)
     raise errors.ConfigError(
         f"{name}: got {type(found).__name__}, expected a tf.data.Dataset of batches, a "
-        "keras.utils.PyDataset, arrays (x, y) or (x, y, sample_weight), or a function that returns "
-        "one of them."
+        "keras.utils.PyDataset, arrays (x, y) or (x, y, sample_weight), a generator of batches, or "
+        "a function that returns one of them."
     )
 
 
@@ -50,6 +100,68 @@ def name_function(data: Data) -> str:
         return ""
     module = user_modules.name_module(data.__module__)
     return "" if module == user_modules.MAIN else f"{module}:{name}"
+
+
+def split(data: Any, validation_split: float, *, is_training: bool) -> Any:
+    """Returns the arrays to train on, or the last ones, which Keras validates on.
+
+    Args:
+        data: What `resolve` returned.
+        validation_split: Share of the examples to validate on, between 0 and 1.
+        is_training: Which part to return.
+
+    Raises:
+        ConfigError: If data are no arrays, or a part has no examples.
+    """
+    if not isinstance(data, tuple):
+        raise errors.ConfigError(
+            f"validation_split: got {validation_split} with a {type(data).__name__}, but only "
+            "arrays can be split. Give `validation`."
+        )
+    count = _count_examples(data)
+    first = int(count * (1.0 - validation_split))
+    if not 0 < first < count:
+        raise errors.ConfigError(
+            f"validation_split: got {validation_split} of {count} examples, expected a share that "
+            "leaves examples to train on and to validate on."
+        )
+    kept = slice(first) if is_training else slice(first, None)
+    return tf.nest.map_structure(lambda part: part[kept], data)
+
+
+def list_weights(class_weight: Mapping[int, float] | None) -> tuple[float, ...]:
+    """Returns the weights of classes in their order; 1 for those that are not named.
+
+    Raises:
+        ConfigError: If it is no mapping of classes to weights.
+    """
+    given = class_weight or {}
+    try:
+        last = max(given, default=-1)
+        found = tuple(float(given.get(number, 1.0)) for number in range(last + 1))
+    except (AttributeError, TypeError, ValueError):
+        found = ()
+    if sum(number in given for number in range(len(found))) != len(given):
+        raise errors.ConfigError(
+            f"class_weight: got {errors.show(class_weight)}, expected weights by the numbers of "
+            "classes, such as {0: 1.0, 1: 4.0}."
+        )
+    return found
+
+
+def add_weights(spec: Any) -> Any:
+    """Returns the specs of a batch to which weights of classes are added.
+
+    Raises:
+        ConfigError: If it has weights already, or not one tensor of labels.
+    """
+    if not (isinstance(spec, tuple) and len(spec) == 2 and isinstance(spec[1], tf.TensorSpec)):
+        raise errors.ConfigError(
+            f"class_weight: the batches of `train` are {spec}, expected (x, y) with one tensor of "
+            "labels. Give weights of examples in `train` instead."
+        )
+    shape = spec[1].shape
+    return (*spec, tf.TensorSpec(shape[: max(shape.rank - 1, 1)], tf.float32))
 
 
 def find_spec(data: Any, name: str) -> Any:
@@ -65,7 +177,9 @@ def find_spec(data: Any, name: str) -> Any:
     if isinstance(data, tf.data.Dataset):
         spec = data.element_spec
     else:
-        batch = _to_tuple(data[0]) if isinstance(data, keras.utils.PyDataset) else data
+        batch = data
+        if isinstance(data, keras.utils.PyDataset | Generator):
+            batch = _to_tuple(data.first if isinstance(data, Generator) else data[0])
         spec = tf.nest.map_structure(
             lambda part: tf.TensorSpec(np.shape(part), tf.as_dtype(_find_dtype(part))), batch
         )
@@ -78,13 +192,26 @@ def find_spec(data: Any, name: str) -> Any:
 
 
 def count_batches(data: Any, batch_size: int) -> int | None:
-    """Returns the batches of one pass; None if that is not known, or there is no end."""
+    """Returns the batches of one pass, reading them if need be; None if there is no end.
+
+    A generator that can be read once has none, either.
+    """
     if isinstance(data, tf.data.Dataset):
         size = int(data.cardinality())
-        return size if size >= 0 else None
-    if isinstance(data, keras.utils.PyDataset):
+        if size != tf.data.UNKNOWN_CARDINALITY:
+            return size if size >= 0 else None
+    elif isinstance(data, keras.utils.PyDataset):
         return data.num_batches
-    return -(-_count_examples(data) // batch_size)
+    elif not isinstance(data, Generator):
+        return -(-_count_examples(data) // batch_size)
+    elif not data.is_repeatable:
+        return None
+    logger.warning(
+        "The batches of `train` are read once to count them. Give `steps_per_epoch` to save this, "
+        "or if they have no end."
+    )
+    is_dataset = isinstance(data, tf.data.Dataset)
+    return sum(1 for _ in (data if is_dataset else data.iterate(is_endless=False)))
 
 
 def build(
@@ -92,6 +219,7 @@ def build(
     *,
     batch_size: int,
     is_training: bool,
+    class_weights: Sequence[float] = (),
     seed: int | None,
     input_context: tf.distribute.InputContext | None,
 ) -> tf.data.Dataset:
@@ -103,6 +231,7 @@ def build(
         data: What `resolve` returned.
         batch_size: Examples of a batch of arrays, over all replicas.
         is_training: Whether it is trained on.
+        class_weights: Weights that examples of each class get; empty gives none.
         seed: Seed of shuffling.
         input_context: Which part of the data is read.
 
@@ -111,18 +240,20 @@ def build(
     """
     if isinstance(data, tf.data.Dataset):
         dataset = data
-    elif isinstance(data, keras.utils.PyDataset):
-        spec = find_spec(data, "data")
+    elif isinstance(data, keras.utils.PyDataset | Generator):
+        iterate = data.iterate if isinstance(data, Generator) else functools.partial(_iterate, data)
         dataset = tf.data.Dataset.from_generator(
-            lambda: _iterate(data, is_endless=is_training), output_signature=spec
+            lambda: iterate(is_endless=is_training), output_signature=find_spec(data, "data")
         )
     else:
         dataset = tf.data.Dataset.from_tensor_slices(data)
         if is_training:
             dataset = dataset.shuffle(_count_examples(data), seed=seed)
         dataset = dataset.batch(batch_size)
-    if is_training and not isinstance(data, keras.utils.PyDataset):
+    if is_training and not isinstance(data, keras.utils.PyDataset | Generator):
         dataset = dataset.repeat()
+    if class_weights:
+        dataset = dataset.map(functools.partial(_weigh, tuple(class_weights)))
     return dataset if input_context is None else _share(dataset, input_context)
 
 
@@ -144,9 +275,21 @@ def _iterate(data: keras.utils.PyDataset, *, is_endless: bool) -> Iterator[Any]:
     """Yields batches as Keras does: in their order, and `on_epoch_end` after each pass."""
     for _ in itertools.count() if is_endless else range(1):
         data.on_epoch_begin()
-        for number in range(data.num_batches):
+        size = data.num_batches
+        for number in itertools.count() if size is None else range(size):
             yield _to_tuple(data[number])
         data.on_epoch_end()
+
+
+def _weigh(class_weights: tuple[float, ...], x: Any, y: tf.Tensor) -> tuple[Any, Any, tf.Tensor]:
+    """Adds weights of examples by their classes: numbers, or the largest of several outputs."""
+    classes = y
+    if y.shape.rank > 1:
+        classes = tf.squeeze(y, -1) if y.shape[-1] == 1 else tf.argmax(y, -1)
+    classes = tf.cast(tf.round(classes), tf.int32)
+    last = len(class_weights) - 1
+    weights = tf.gather(tf.constant(class_weights), tf.minimum(classes, last))
+    return x, y, tf.where(classes <= last, weights, 1.0)
 
 
 def _share(dataset: tf.data.Dataset, context: tf.distribute.InputContext) -> tf.data.Dataset:

@@ -62,6 +62,12 @@ class KerasModelConfig(cfg.TaskConfig):
     modules: tuple[str, ...] = ()
     """Modules with the classes of the model."""
 
+    class_weights: tuple[float, ...] = ()
+    """Weights of the training examples of each class; empty weighs none."""
+
+    validation_split: float = 0.0
+    """Share of the training arrays that evaluations take, from their end."""
+
     train_data: KerasDataConfig = dataclasses.field(
         default_factory=lambda: KerasDataConfig(is_training=True)
     )
@@ -198,10 +204,15 @@ class KerasModelTask(base_task.Task):
                 f"(see environment.json), which commands do not have. {_MODULE_ADVICE} Data that "
                 "commands find are given as functions of a module."
             )
+        found = keras_data.resolve(data, name)
+        config, is_training = self.task_config, bool(params.is_training)
+        if config.validation_split:
+            found = keras_data.split(found, config.validation_split, is_training=is_training)
         return keras_data.build(
-            keras_data.resolve(data, name),
+            found,
             batch_size=params.global_batch_size,
-            is_training=bool(params.is_training),
+            is_training=is_training,
+            class_weights=config.class_weights if is_training else (),
             seed=params.seed,
             input_context=input_context,
         )

@@ -43,15 +43,23 @@ def sample_weights():
 
 
 def class_weights():
-    """Keras makes weights of examples out of them; `fit` is given these."""
-    weights = {0: 0.5, 1: 1.0, 2: 4.0}
     model = compile_dense(
         keras.layers.Dense(3, activation="softmax"),
         loss="sparse_categorical_crossentropy",
         weighted_metrics=["accuracy"],
     )
-    of_examples = np.vectorize(weights.get)(CLASSES).astype("float32")
-    return model, batch(X, CLASSES, of_examples), {"x": batch(X, CLASSES), "class_weight": weights}
+    return model, batch(X, CLASSES), {"class_weight": {0: 0.5, 2: 4.0}}
+
+
+def class_weights_of_several_columns():
+    model = compile_dense(
+        keras.layers.Dense(4, activation="softmax"), loss="categorical_crossentropy"
+    )
+    return model, batch(X, np.eye(4)[CLASSES]), {"class_weight": {0: 0.5, 2: 4.0, 3: 1.0}}
+
+
+def unknown_size():
+    return compile_dense(keras.layers.Dense(1)), batch(X, Y).filter(lambda x, y: True), {}
 
 
 def several_outputs():
@@ -193,6 +201,8 @@ def own_step():
         plain,
         sample_weights,
         class_weights,
+        class_weights_of_several_columns,
+        unknown_size,
         several_outputs,
         stateful_metrics,
         recurrent,
@@ -204,6 +214,7 @@ def own_step():
     ],
     ids=lambda build: build.__name__,
 )
+@pytest.mark.filterwarnings("ignore:Your input ran out of data")  # Of Keras, on `unknown_size`.
 def test_every_number_is_that_of_keras(tmp_path, build):
     keras.utils.set_random_seed(7)
     model, data, options = build()
@@ -216,6 +227,7 @@ def test_every_number_is_that_of_keras(tmp_path, build):
         model_dir=str(tmp_path / "run"),
         epochs=2,
         runtime={} if policy is None else {"mixed_precision_dtype": "bfloat16"},
+        **options,
     ).history
 
     keras.utils.set_random_seed(7)
@@ -225,14 +237,58 @@ def test_every_number_is_that_of_keras(tmp_path, build):
         keras.mixed_precision.set_dtype_policy(policy)
         model = model()
         keras.mixed_precision.set_dtype_policy(before)
-    keras_data = options.pop("x", data)
     expected = model.fit(
-        keras_data, epochs=2, validation_data=validation, shuffle=False, verbose=0, **options
+        data, epochs=2, validation_data=validation, shuffle=False, verbose=0, **options
     ).history
 
-    assert {name: found.get(name) for name in expected} == {
-        name: pytest.approx(values, rel=1e-6) for name, values in expected.items()
-    }
+    assert found == {name: pytest.approx(values, rel=1e-6) for name, values in expected.items()}
+
+
+class Calls(keras.callbacks.Callback):
+    """Notes its calls."""
+
+    def __init__(self):
+        super().__init__()
+        self.noted = []
+
+    def on_train_begin(self, logs=None):
+        self.noted.append(("train begins", self.params["epochs"], self.params["steps"]))
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.noted.append(("epoch begins", epoch))
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.noted.append((f"epoch {epoch} ends", pytest.approx(logs, rel=1e-5)))
+
+    def on_test_begin(self, logs=None):
+        self.noted.append(("test begins", self.model.optimizer.iterations.numpy()))
+
+    def on_test_end(self, logs=None):
+        self.noted.append(("test ends", pytest.approx(logs, rel=1e-5)))
+
+    def on_train_end(self, logs=None):
+        self.noted.append(("train ends", pytest.approx(logs, rel=1e-5)))
+
+
+def test_callbacks_are_called_as_by_keras_and_arrays_are_split_as_by_keras(tmp_path):
+    found, expected = Calls(), Calls()
+    options = {"epochs": 2, "batch_size": len(X), "validation_split": 0.3, "verbose": 0}
+    model, _, _ = plain()
+    weights = model.get_weights()
+    arrays = (X, Y, WEIGHTS)
+    fit.fit(model, arrays, model_dir=str(tmp_path), callbacks=[found], **options)
+    model, _, _ = plain()
+    model.set_weights(weights)
+    model.fit(X, Y, sample_weight=WEIGHTS, callbacks=[expected], **options)
+
+    assert [(name, *values) for name, *values in found.noted] == [
+        (name, *map(_plain, values)) for name, *values in expected.noted
+    ]
+
+
+def _plain(value):
+    """Returns what was noted, without the tolerance, which only one side needs."""
+    return getattr(value, "expected", value)
 
 
 def test_every_place_shows_the_numbers_of_keras(tmp_path):

@@ -1,5 +1,6 @@
 """Runs are compared to the bit: one that is stopped and gone on with, and one that is not."""
 
+import itertools
 import json
 import sys
 
@@ -94,6 +95,12 @@ class Batches(keras.utils.PyDataset):
         self.epoch += 1
 
 
+def generate():
+    """Yields batches, as programs for Keras do."""
+    for start in range(0, 24, 8):
+        yield X[start : start + 8], Y[start : start + 8]
+
+
 class OwnSteps(keras.Model):
     """Trains and evaluates by steps of its own."""
 
@@ -171,6 +178,51 @@ def test_a_model_with_steps_of_its_own_and_data_of_python_go_on_to_the_bit(tmp_p
 
     losses = history.history["loss"]
     assert losses[-1] < losses[0]
+
+
+@pytest.mark.slow
+def test_a_killed_run_on_a_generator_goes_on_to_the_bit(tmp_path, caplog):
+    check_exact(build_model, generate, tmp_path)
+
+    assert "read once to count them. Give `steps_per_epoch`" in caplog.text
+    assert "runs Python code, whose own state is not saved" in caplog.text
+
+
+@pytest.mark.slow
+def test_training_ends_with_a_generator_that_can_not_begin_again(tmp_path, caplog):
+    options = {"model_dir": str(tmp_path), "epochs": 2, "steps_per_epoch": 2, "verbose": 0}
+    history = quintain.fit(build_model(), generate(), **options)
+
+    assert history.steps == 3
+    assert "the generator has been read and can't begin again" in caplog.text
+    again = itertools.chain(generate(), generate())
+    assert quintain.fit(build_model(), again, **options).steps == 4
+
+
+def test_an_endless_pydataset_has_no_number_of_batches():
+    data = Batches()
+    data.__class__ = type("Endless", (Batches,), {"num_batches": None})
+
+    assert keras_data.count_batches(data, 8) is None
+    assert len(list(itertools.islice(keras_data._iterate(data, is_endless=True), 7))) == 7
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        (lambda model: model.optimizer.learning_rate.assign(0.5), "learning_rate"),
+        (lambda model: setattr(model, "stop_training", True), "stop_training"),
+    ],
+)
+def test_a_callback_that_changes_the_training_is_named(tmp_path, change, name):
+    model = build_model()
+    callback = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: change(model))
+
+    with pytest.raises(
+        errors.ConfigError, match=rf"LambdaCallback.on_epoch_end changed .*{name}.* only read"
+    ):
+        quintain.fit(model, (X, Y), model_dir=str(tmp_path), callbacks=[callback])
 
 
 def former_model():
@@ -373,7 +425,27 @@ def test_training_ends_early_and_the_best_is_kept(tmp_path):
     ("options", "words"),
     [
         ({"callbacks": [keras.callbacks.EarlyStopping()]}, "EarlyStopping: give `patience`"),
-        ({"callbacks": [keras.callbacks.LambdaCallback()]}, "LambdaCallback: give `train_actions`"),
+        (
+            {"callbacks": [keras.callbacks.LambdaCallback(on_train_batch_end=print)]},
+            "LambdaCallback: give `train_actions` .* for its on_train_batch_end",
+        ),
+        ({"callbacks": [print]}, r"builtin_function_or_method: give a keras.callbacks.Callback"),
+        ({"train": generate()}, "steps_per_epoch: missing"),
+        ({"train": iter(())}, "train: the generator gives no batch"),
+        ({"validation": generate()}, "validation: got a generator, which can be read once"),
+        ({"validation": (X, Y), "validation_split": 0.5}, "expected one of them"),
+        ({"validation_split": 1.0}, "got 1.0 of 24 examples, expected a share that leaves"),
+        ({"train": generate, "validation_split": 0.5}, "only arrays can be split"),
+        ({"class_weight": {"cat": 2.0}}, "class_weight: got .*, expected weights by the numbers"),
+        ({"class_weight": {-1: 2.0}}, "class_weight: got .*, expected weights by the numbers"),
+        (
+            {"train": (X, Y, WEIGHTS), "class_weight": {0: 2.0}},
+            r"expected \(x, y\) with one tensor",
+        ),
+        (
+            {"callbacks": [keras.callbacks.LambdaCallback()], "trainer": {"steps_per_loop": 7}},
+            "callbacks need loops that end with epochs of 1 steps",
+        ),
         ({"train": X}, "train: got ndarray, expected a tf.data.Dataset of batches"),
         ({"train": tf.data.Dataset.from_tensors(1.0)}, r"expected batches; call .batch\(...\)"),
         ({"train": tf.data.Dataset.from_tensors((X, Y)).repeat()}, "steps_per_epoch: missing"),
