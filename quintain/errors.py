@@ -272,9 +272,12 @@ def suggest(name: str, known: Iterable[str]) -> str:
     Example:
         >>> suggest("tran_steps", ["train_steps", "steps_per_loop"])
         " Did you mean 'train_steps'?"
+        >>> suggest("trian", ["train", "trial"])
+        " Did you mean 'train'?"
     """
     candidates = sorted(set(known))
     if len(name) > _MAX_SHOWN or len(candidates) > _MAX_COMPARED:  # It would take seconds.
         return ""
-    nearest = difflib.get_close_matches(name, candidates, n=1, cutoff=0.55)
+    swapped = [each for each in candidates if sorted(each) == sorted(name)]
+    nearest = swapped or difflib.get_close_matches(name, candidates, n=1, cutoff=0.55)
     return f" Did you mean {str(nearest[0])!r}?" if nearest else ""

@@ -161,11 +161,11 @@ def start_in_background(
     Raises:
         MasterUnreachableError: If it ends at once, or does not answer; with its last words.
     """
-    arguments = ["--idle_timeout", str(IDLE_TIMEOUT_SECS), *flags]
+    arguments = ["--idle-timeout", str(IDLE_TIMEOUT_SECS), *flags]
     if num_slots is not None:
         arguments += ["--slots", str(num_slots)]
     if threads_per_slot is not None:
-        arguments += ["--threads_per_slot", str(threads_per_slot)]
+        arguments += ["--threads-per-slot", str(threads_per_slot)]
     for directory in run_dirs:
         arguments += ["--runs", directory]
     home.create()

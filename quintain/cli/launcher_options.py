@@ -27,7 +27,7 @@ launcher_options = options.combine(
         "the nodes of a Ray cluster, and then on this machine only with --slots.",
     ),
     click.option(
-        "--node_timeout",
+        "--node-timeout",
         type=click.FloatRange(min=1.0, max=86400.0),
         default=30.0,
         show_default=True,
@@ -35,46 +35,46 @@ launcher_options = options.combine(
         help="A machine of which nothing was heard for so long is lost.",
     ),
     click.option(
-        "--ray_address",
+        "--ray-address",
         metavar="ADDRESS",
         help="The Ray cluster: auto for that of this machine, HOST:PORT, ray://HOST:PORT, or local "
         "for one of this machine alone.  [default: auto]",
     ),
     click.option(
-        "--ray_master",
+        "--ray-master",
         metavar="URL",
         help="Where nodes find this master, if that is not where it listens: behind a proxy, say.",
     ),
     click.option(
-        "--ray_slots",
+        "--ray-slots",
         type=click.IntRange(min=1),
         metavar="N",
         help="Slots of each node.  [default: one for each GPU, or shares of the CPUs]",
     ),
     click.option(
-        "--ray_threads_per_slot",
+        "--ray-threads-per-slot",
         type=click.IntRange(min=1),
         metavar="N",
         help="CPUs of each slot on a node.  [default: an equal share]",
     ),
     click.option(
-        "--ray_directory",
+        "--ray-directory",
         metavar="DIR",
         help="Directory on the nodes for processes, code and checkpoints.  "
         "[default: below ~/.cache/quintain]",
     ),
     click.option(
-        "--ray_max_slots",
+        "--ray-max-slots",
         type=click.IntRange(min=1),
         metavar="N",
         help="Ask Ray's autoscaler for nodes that trials wait for, up to N slots in all, and give "
         "idle nodes back.  [default: the nodes that are there]",
     ),
     click.option(
-        "--ray_idle",
+        "--ray-idle",
         type=click.FloatRange(min=1.0, max=86400.0),
         metavar="SECS",
-        help="With --ray_max_slots, a node on which nothing runs for so long is given back.  "
+        help="With --ray-max-slots, a node on which nothing runs for so long is given back.  "
         "[default: 60]",
     ),
 )
@@ -97,11 +97,12 @@ def build_launchers(given: dict[str, Any]) -> "launchers.LauncherSettings":
     by_ray = {name: given.pop(name, None) for name in _RAY_OPTIONS}
     wrong = [name for name, value in by_ray.items() if value is not None]
     if wrong and kind != RAY:
-        raise errors.ConfigError(f"--{wrong[0]}: is for --launcher=ray, but got {kind!r}.")
+        flag = wrong[0].replace("_", "-")
+        raise errors.ConfigError(f"--{flag}: is for --launcher=ray, but got {kind!r}.")
     max_slots, idle_secs = by_ray["ray_max_slots"], by_ray["ray_idle"]
     if idle_secs is not None and max_slots is None:
         raise errors.ConfigError(
-            "--ray_idle: is for clusters that grow and shrink; give --ray_max_slots=N, too."
+            "--ray-idle: is for clusters that grow and shrink; give --ray-max-slots=N, too."
         )
     growth = None
     if max_slots is not None:
@@ -115,7 +116,7 @@ def build_launchers(given: dict[str, Any]) -> "launchers.LauncherSettings":
             slots=by_ray["ray_slots"],
             threads_per_slot=by_ray["ray_threads_per_slot"],
             directory=by_ray["ray_directory"] or "",
-            master_url=address.parse_url(url, name="--ray_master") if url else "",
+            master_url=address.parse_url(url, name="--ray-master") if url else "",
         ),
         growth,
     )

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import click
+from click import shell_completion
 
 from quintain import errors
 
@@ -15,35 +16,45 @@ ARGUMENTS_KEY: Final = "quintain.arguments"
 class LazyGroup(click.Group):
     """A group of commands given as `module:attribute`, with a line of help each.
 
-    Listing the commands imports none of them.
+    Listing the commands imports none of them. Help lists them by section, in the order given; those
+    that are added to the group itself are under `Commands`.
     """
 
     def __init__(
         self,
         *args: Any,
-        commands_by_name: Mapping[str, tuple[str, str]] | None = None,
+        sections: Mapping[str, Mapping[str, tuple[str, str]]] | None = None,
+        aliases: Mapping[str, str] | None = None,
         **kwargs: Any,
     ) -> None:
         """Stores the commands.
 
         Args:
             *args: Arguments of a click group.
-            commands_by_name: `module:attribute` and one line of help, by the command's name.
+            sections: `module:attribute` and one line of help, by section and the command's name.
+            aliases: `module:attribute` of commands that help does not list, by name.
             **kwargs: Arguments of a click group.
         """
         super().__init__(*args, **kwargs)
         self.help = _keep_lines(self.help)
-        self._commands_by_name = dict(commands_by_name or {})
+        self._sections = sections or {}
+        self._places = {
+            name: place
+            for section in self._sections.values()
+            for name, (place, _) in section.items()
+        }
+        self._hidden_places = aliases or {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Returns the names of all commands, sorted."""
-        return sorted({*self._commands_by_name, *super().list_commands(ctx)})
+        """Returns the names of all commands, in the order of use."""
+        return [*self.commands, *self._places]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Imports a command."""
-        if cmd_name not in self._commands_by_name:
+        place = self._places.get(cmd_name) or self._hidden_places.get(cmd_name)
+        if place is None:
             return super().get_command(ctx, cmd_name)
-        module, _, attribute = self._commands_by_name[cmd_name][0].partition(":")
+        module, _, attribute = place.partition(":")
         command = getattr(importlib.import_module(module), attribute)
         assert isinstance(command, click.Command), f"{module}:{attribute} is no command"
         return command
@@ -54,7 +65,8 @@ class LazyGroup(click.Group):
         """Finds the command, or names the nearest one."""
         name = args[0]
         known = self.list_commands(ctx)
-        if name not in known and not name.startswith("-"):
+        is_known = name in known or name in self._hidden_places
+        if not (is_known or name.startswith("-") or ctx.resilient_parsing):
             raise click.UsageError(
                 f"No such command {name!r}.{errors.suggest(name, known)} "
                 f"Commands: {', '.join(known)}.",
@@ -64,18 +76,38 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Lists the commands with their help, without importing them."""
-        rows = [
-            (name, self._commands_by_name[name][1])
-            if name in self._commands_by_name
-            else (name, self.commands[name].get_short_help_str())
-            for name in self.list_commands(ctx)
+        for title, rows in self._list_rows().items():
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
+    def shell_complete(
+        self, ctx: click.Context, incomplete: str
+    ) -> list[shell_completion.CompletionItem]:
+        """Completes the name of a command without importing any, or an option."""
+        names = [
+            shell_completion.CompletionItem(name, help=text)
+            for rows in self._list_rows().values()
+            for name, text in rows
+            if name.startswith(incomplete)
         ]
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
+        return names + click.Command.shell_complete(self, ctx, incomplete)
+
+    def _list_rows(self) -> dict[str, list[tuple[str, str]]]:
+        """Returns names and help of the commands by section."""
+        rows = {
+            title: [(name, text) for name, (_, text) in section.items()]
+            for title, section in self._sections.items()
+        }
+        own = [
+            (name, command.get_short_help_str(limit=200)) for name, command in self.commands.items()
+        ]
+        if own:
+            rows["Commands"] = own + rows.get("Commands", [])
+        return rows
 
 
 class FlagCommand(click.Command):
-    """A command whose flags may be written with dashes or underscores."""
+    """A command whose flags, declared with dashes, may be written with underscores, too."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Takes the arguments of a click command."""
@@ -84,9 +116,11 @@ class FlagCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parses the flags; a misspelt one names the nearest."""
-        ctx.meta[ARGUMENTS_KEY] = [_with_underscores(argument) for argument in args]
+        end = args.index("--") if "--" in args else len(args)  # What follows is no flag.
+        args = [_with_dashes(argument) for argument in args[:end]] + args[end:]
+        ctx.meta[ARGUMENTS_KEY] = list(args)  # Click takes them out of its own list.
         try:
-            return super().parse_args(ctx, [_with_underscores(argument) for argument in args])
+            return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
             known = [name for option in self.params for name in option.opts]
             hint = errors.suggest(error.option_name, known)
@@ -101,9 +135,9 @@ def _keep_lines(text: str | None) -> str | None:
     return None if text is None else text.replace("\\b\n", "\b\n")
 
 
-def _with_underscores(argument: str) -> str:
-    """Turns `--model-dir=a-b` into `--model_dir=a-b`."""
-    if not argument.startswith("--") or argument == "--":
+def _with_dashes(argument: str) -> str:
+    """Turns `--model_dir=a_b` into `--model-dir=a_b`."""
+    if not argument.startswith("--"):
         return argument
     name, sign, value = argument.partition("=")
-    return "--" + name[2:].replace("-", "_") + sign + value
+    return name.replace("_", "-") + sign + value

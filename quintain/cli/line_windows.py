@@ -84,5 +84,5 @@ class LineWindows(Generic[T]):
             bad = checked[len(usable)]
             raise errors.DataError(
                 f"line {bad.number}: {bad.problem}. The {self.num_read:,} lines before it are "
-                f"{self.verb}. Mend the line, or give --skip_bad to leave such lines out."
+                f"{self.verb}. Mend the line, or give --skip-bad to leave such lines out."
             )

@@ -22,88 +22,104 @@ from quintain.process import process_end, user_errors
 from quintain.terminal import printable
 
 COMMANDS: Final = {
-    "agent": (
-        "quintain.cli.platform.agent:agent",
-        "Let this machine run trials for a master elsewhere.",
-    ),
-    "checkpoint": (
-        "quintain.cli.platform.checkpoint:checkpoint",
-        "Show, copy and delete saved states of trials; average those of a run.",
-    ),
-    "config": (
-        "quintain.cli.training.config:config",
-        "Show, list, compare and describe experiments.",
-    ),
-    "data": (
-        "quintain.cli.training.data:data",
-        "Prepare data: train a vocabulary, mask text for BERT.",
-    ),
-    "doctor": (
-        "quintain.cli.platform.doctor:doctor",
-        "Show what this machine has, and what keeps something from working.",
-    ),
-    "experiment": (
-        "quintain.cli.experiment.group:experiment",
-        "Search hyperparameters: create, show and steer experiments.",
-    ),
-    "export": (
-        "quintain.cli.training.export:export",
-        "Write a trained model as a SavedModel with text in and out.",
-    ),
-    "login": (
-        "quintain.cli.platform.login:login",
-        "Ask the master of another machine by all commands.",
-    ),
-    "logout": (
-        "quintain.cli.platform.login:logout",
-        "Ask the master of this home directory again.",
-    ),
-    "master": ("quintain.cli.platform.master:master", "Run the master of experiments, or ask it."),
-    "migrate": (
-        "quintain.cli.platform.migrate:migrate",
-        "Move programs of PEDL, Determined and the Model Garden by their imports.",
-    ),
-    "node": (
-        "quintain.cli.platform.node:node",
-        "Show machines that run trials, empty them, and use them again.",
-    ),
-    "predict": (
-        "quintain.cli.training.predict:predict",
-        "Ask a trained model about texts, or about files of examples.",
-    ),
-    "serve-model": (
-        "quintain.cli.training.serve_model:serve_model",
-        "Answer over HTTP with a trained model.",
-    ),
-    "store": (
-        "quintain.cli.platform.store:store",
-        "Copy experiments to another database, and back.",
-    ),
-    "tensorboard": (
-        "quintain.cli.training.tensorboard:tensorboard",
-        "Show trials and runs in TensorBoard.",
-    ),
-    "train": (
-        "quintain.cli.training.train:train",
-        "Train and evaluate an experiment, or go on with a run.",
-    ),
-    "trial": (
-        "quintain.cli.platform.trial:trial",
-        "Show and steer trials, the points of searches.",
-    ),
-    "translate": (
-        "quintain.cli.training.translate:translate",
-        "Translate text with a trained model.",
-    ),
-    "tune": (
-        "quintain.cli.training.tune:tune",
-        "Find a learning rate, and the largest batch that fits.",
-    ),
-    "ui": (
-        "quintain.cli.platform.ui:ui",
-        "Open the page: watch searches and runs, and steer them.",
-    ),
+    "Train": {
+        "config": (
+            "quintain.cli.training.config:config",
+            "Show, list, compare and describe experiments.",
+        ),
+        "data": (
+            "quintain.cli.training.data:data",
+            "Prepare data: train a vocabulary, mask text for BERT.",
+        ),
+        "tune": (
+            "quintain.cli.training.tune:tune",
+            "Find a learning rate, and the largest batch that fits.",
+        ),
+        "train": (
+            "quintain.cli.training.train:train",
+            "Train and evaluate an experiment, or go on with a run.",
+        ),
+        "tensorboard": (
+            "quintain.cli.training.tensorboard:tensorboard",
+            "Show trials and runs in TensorBoard.",
+        ),
+    },
+    "Search": {
+        "experiment": (
+            "quintain.cli.experiment.group:experiment",
+            "Search hyperparameters: create, show and steer experiments.",
+        ),
+        "trial": (
+            "quintain.cli.platform.trial:trial",
+            "Show and steer trials, the points of searches.",
+        ),
+        "checkpoint": (
+            "quintain.cli.platform.checkpoint:checkpoint",
+            "Show, copy and delete saved states of trials; average those of a run.",
+        ),
+        "ui": (
+            "quintain.cli.platform.ui:ui",
+            "Open the page: watch searches and runs, and steer them.",
+        ),
+    },
+    "Use": {
+        "translate": (
+            "quintain.cli.training.translate:translate",
+            "Translate text with a trained model.",
+        ),
+        "predict": (
+            "quintain.cli.training.predict:predict",
+            "Ask a trained model about texts, or about files of examples.",
+        ),
+        "export": (
+            "quintain.cli.training.export:export",
+            "Write a trained model as a SavedModel with text in and out.",
+        ),
+        "serve-model": (
+            "quintain.cli.training.serve_model:serve_model",
+            "Answer over HTTP with a trained model.",
+        ),
+    },
+    "Operate": {
+        "doctor": (
+            "quintain.cli.platform.doctor:doctor",
+            "Show what this machine has, and what keeps something from working.",
+        ),
+        "master": (
+            "quintain.cli.platform.master:master",
+            "Run the master of experiments, or ask it.",
+        ),
+        "agent": (
+            "quintain.cli.platform.agent:agent",
+            "Let this machine run trials for a master elsewhere.",
+        ),
+        "node": (
+            "quintain.cli.platform.node:node",
+            "Show machines that run trials, empty them, and use them again.",
+        ),
+        "login": (
+            "quintain.cli.platform.login:login",
+            "Ask the master of another machine by all commands.",
+        ),
+        "logout": (
+            "quintain.cli.platform.login:logout",
+            "Ask the master of this home directory again.",
+        ),
+        "store": (
+            "quintain.cli.platform.store:store",
+            "Copy experiments to another database, and back.",
+        ),
+        "completion": (
+            "quintain.cli.completion:completion",
+            "Print a script for bash, zsh or fish that completes commands and values.",
+        ),
+        "migrate": (
+            "quintain.cli.platform.migrate:migrate",
+            "Move programs of PEDL, Determined and the Model Garden by their imports.",
+        ),
+    },
 }
+"""Places of the commands and a line of help each, by section, in the order of use."""
 
 EXIT_BAD_INPUT: Final = 2
 EXIT_FAILURE: Final = 1
@@ -116,7 +132,7 @@ _SIGNAL_EXITS: Final = {"SIGHUP": 129, "SIGINT": 130, "SIGTERM": 143}
 
 @click.group(
     cls=LazyGroup,
-    commands_by_name=COMMANDS,
+    sections=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(__version__, prog_name="quintain")
@@ -124,8 +140,8 @@ def cli() -> None:
     r"""Trains TensorFlow models and searches their hyperparameters.
 
     \b
-    quintain train --experiment=translation/local --model_dir=runs/local
-    quintain translate --model_dir=runs/local "the third of May"
+    quintain train --experiment=translation/local --model-dir=runs/local
+    quintain translate --model-dir=runs/local "the third of May"
     quintain experiment create adaptive.yaml model_dir/
     quintain ui
     quintain config list

@@ -1,10 +1,13 @@
 """Flags that several commands share."""
 
 import contextlib
+import enum
+import importlib.resources
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -15,6 +18,10 @@ if TYPE_CHECKING:
     from quintain.run import experiment_parser
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+_REGISTERED: Final = re.compile(
+    r'^@exp_factory\.register_config_factory\("([^"]+)"\)', re.MULTILINE
+)
 
 
 def combine(*options: Callable[[F], F]) -> Callable[[F], F]:
@@ -28,33 +35,47 @@ def combine(*options: Callable[[F], F]) -> Callable[[F], F]:
     return add
 
 
+def complete_experiment(context: click.Context, option: click.Parameter, begun: str) -> list[str]:
+    """Returns the names of the package's experiments, read from its source, as imports are slow."""
+    del context, option
+    sources = importlib.resources.files("quintain") / "nlp" / "experiments"
+    return [
+        name
+        for source in sorted(sources.iterdir(), key=lambda each: each.name)
+        if source.name.endswith(".py")
+        for name in _REGISTERED.findall(source.read_text(encoding="utf-8"))
+        if name.startswith(begun)
+    ]
+
+
 experiment_options = combine(
     click.option(
         "--experiment",
         metavar="NAME",
+        shell_complete=complete_experiment,
         help="Registered experiment; `quintain config list` shows them.",
     ),
     click.option(
-        "--config_file",
+        "--config-file",
         multiple=True,
         metavar="FILE",
         help="YAML file that overrides the experiment. Repeatable; the last one wins.",
     ),
     click.option(
-        "--params_override",
+        "--params-override",
         multiple=True,
         metavar="PATH=VALUE,...",
-        help="Overrides such as trainer.train_steps=10,runtime.seed=1. Repeatable.",
+        hidden=True,  # The Model Garden's name; `--set` is the documented one.
     ),
     click.option(
         "--set",
         "assignments",
         multiple=True,
         metavar="PATH=VALUE",
-        help="One override; the value may contain commas. Repeatable.",
+        help="Overrides one value, as in trainer.train_steps=10. Repeatable.",
     ),
-    click.option("--gin_file", multiple=True, metavar="FILE", help="gin file. Repeatable."),
-    click.option("--gin_params", multiple=True, metavar="BINDING", help="gin binding. Repeatable."),
+    click.option("--gin-file", multiple=True, metavar="FILE", help="gin file. Repeatable."),
+    click.option("--gin-params", multiple=True, metavar="BINDING", help="gin binding. Repeatable."),
     click.option(
         "--import",
         "imports",
@@ -73,7 +94,7 @@ checkpoint_option = click.option(
 
 model_options = combine(
     click.option(
-        "--model_dir",
+        "--model-dir",
         required=True,
         metavar="DIR",
         help="Directory of a trained run or of an export.",
@@ -84,12 +105,24 @@ model_options = combine(
 
 search_options = combine(
     click.option(
-        "--beam_size", type=click.IntRange(min=1), help="Candidates kept while searching."
+        "--beam-size", type=click.IntRange(min=1), help="Candidates kept while searching."
     ),
     click.option("--alpha", type=float, help="Strength of the length normalisation."),
-    click.option("--num_outputs", type=click.IntRange(min=1), help="Translations of each text."),
+    click.option("--num-outputs", type=click.IntRange(min=1), help="Translations of each text."),
 )
 """Adds the options of a search for translations."""
+
+
+def state_option(states: type[enum.StrEnum]) -> Callable[[F], F]:
+    """Returns the option of a list that shows records in some states only."""
+    return click.option(
+        "--state",
+        "state_names",
+        multiple=True,
+        type=click.Choice([state.value for state in states], case_sensitive=False),
+        help="Only those in this state. Repeatable.",
+    )
+
 
 log_option = click.option(
     "--alsologtostderr", is_flag=True, help="Show the log, TensorFlow's included."
@@ -134,7 +167,7 @@ def parse_export_options(given: Mapping[str, Any], own_options: Iterable[str]) -
 
 cluster_options = combine(
     click.option(
-        "--cluster_workers",
+        "--cluster-workers",
         type=click.IntRange(min=1),
         metavar="N",
         help="Train synchronously in N processes on the machines of the master that runs, each "
@@ -150,11 +183,11 @@ cluster_options = combine(
         "as it has slots. A master is started for it in the background if none runs.",
     ),
     click.option(
-        "--ray_max_slots",
+        "--ray-max-slots",
         type=click.IntRange(min=1),
         metavar="N",
         help="With --ray: that master asks Ray's autoscaler for nodes, up to N slots in all, and "
-        "without --cluster_workers there are as many processes.",
+        "without --cluster-workers there are as many processes.",
     ),
 )
 """Adds the options by which a run is trained on the machines of a master."""
@@ -168,7 +201,7 @@ def slot_options(command: F, *, least: int = 1) -> F:
         least: Least number of slots.
     """
     command = click.option(
-        "--threads_per_slot",
+        "--threads-per-slot",
         type=click.IntRange(min=1),
         metavar="N",
         help="CPU threads of a slot; an equal share of all by default.",

@@ -21,6 +21,7 @@ format_secs = durations.format_secs
 F = TypeVar("F", bound=Callable[..., Any])
 R = TypeVar("R")
 
+_PIPE_WIDTH: Final = 100
 _MIN_WIDTH: Final = 12
 _GAP: Final = "  "
 _MOST_NAMES: Final = 5
@@ -153,7 +154,7 @@ def to_csv(rows: Iterable[R], columns: Sequence[Column[R]]) -> str:
 
 
 def to_table(rows: Sequence[R], columns: Sequence[Column[R]], *, width: int | None = None) -> str:
-    """Returns rows as a table that fits the terminal.
+    """Returns rows as a table that fits the terminal; a narrow one drops the last columns.
 
     Args:
         rows: Records.
@@ -175,7 +176,13 @@ def to_table(rows: Sequence[R], columns: Sequence[Column[R]], *, width: int | No
                 for column, value in zip(columns, values, strict=True)
             ]
         )
-    widths = _fit(cells, columns, width or shutil.get_terminal_size((100, 24)).columns)
+    total = width or shutil.get_terminal_size((0, 24)).columns  # 0 if there is no terminal.
+    widths = _fit(cells, columns, total or _PIPE_WIDTH)
+    if width or sys.stdout.isatty():  # What reads a pipe gets all columns.
+        while len(widths) > 1 and sum(widths) + len(_GAP) * (len(widths) - 1) > total:
+            widths.pop()
+    cells = [line[: len(widths)] for line in cells]
+    numeric = numeric[: len(widths)]
     lines = []
     for line in cells:
         parts = [

@@ -135,11 +135,11 @@ def parse_files_and_params(files: Sequence[str], params: Sequence[str]) -> None:
             is_file = file_io.isfile(path)
         except OSError as error:
             raise errors.ConfigError(
-                f"--gin_file: {errors.show(path)}: {error.strerror}."
+                f"--gin-file: {errors.show(path)}: {error.strerror}."
             ) from error
         if not is_file:
             raise errors.ConfigError(
-                f"--gin_file: {errors.show(path)} can't be read, expected the name of a file."
+                f"--gin-file: {errors.show(path)} can't be read, expected the name of a file."
             )
     try:
         gin.parse_config_files_and_bindings(list(files), list(params))
@@ -251,11 +251,11 @@ def _explain(error: Exception, params: Sequence[str]) -> str:
     if isinstance(error, SyntaxError):
         message = error.msg
         binding = errors.show(lines[min(error.lineno or 1, len(lines)) - 1])
-        place = f"{error.filename}:{error.lineno}" if error.filename else f"--gin_params: {binding}"
+        place = f"{error.filename}:{error.lineno}" if error.filename else f"--gin-params: {binding}"
     elif found := _IN_FILE.search(text):
         place = f"{found[1]}:{found[2]}"
     elif found := _IN_PARAMS.search(text):
-        place = f"--gin_params: {errors.show(lines[int(found[1]) - 1])}"
+        place = f"--gin-params: {errors.show(lines[int(found[1]) - 1])}"
     return f"{place}: {message}{_suggest(text)}"
 
 

@@ -22,7 +22,7 @@ class _Elements(dict[int, Any]):
 
 
 def parse_overrides(text: str) -> dict[str, Any]:
-    """Reads the value of a `--params_override` flag.
+    """Reads the value of a `--params-override` flag.
 
     It is a list of `path=value`, separated by commas; or YAML or JSON in braces; or the name of a
     YAML or JSON file. Values are YAML 1.2 scalars, lists in brackets, mappings in braces, or

@@ -52,7 +52,7 @@ def build_strategy(runtime: cfg.RuntimeConfig) -> tf.distribute.Strategy:
         raise errors.ConfigError(
             "runtime.distribution_strategy: got 'parameter_server', but TF_CONFIG names no "
             f"{' and no '.join(missing)}. Give the cluster in TF_CONFIG (chief, worker, ps), or "
-            "try it on this machine with --local_workers=2."
+            "try it on this machine with --local-workers=2."
         )
     if runtime.mixed_precision_dtype == "float16":
         raise errors.ConfigError(

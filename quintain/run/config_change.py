@@ -106,9 +106,9 @@ def check_config_change(
     raise errors.ConfigError(
         f"model_dir: the run in {model_dir!r} was trained with other settings:\n"
         + "\n".join(lines)
-        + "\nTo go on with the new ones, add --allow_config_change (the former are kept as "
+        + "\nTo go on with the new ones, add --allow-config-change (the former are kept as "
         f"{kept_as}). To go on with the former ones, leave the experiment and the overrides "
-        "out. To start anew, give another --model_dir."
+        "out. To start anew, give another --model-dir."
     )
 
 
@@ -128,12 +128,12 @@ def check_gin_change(former: str, bindings: str, path: str, *, is_allowed: bool)
         return
     difference = difflib.ndiff(former.splitlines(), bindings.splitlines())
     lines = [f"  {line}" for line in difference if line.startswith(("-", "+"))]
-    again = f"add --gin_file={shlex.quote(path)}" if former else "leave the gin flags out"
+    again = f"add --gin-file={shlex.quote(path)}" if former else "leave the gin flags out"
     raise errors.ConfigError(
         "gin: the run was trained with other bindings (- before, + now):\n"
         + "\n".join(lines[:_MAX_SHOWN])
         + f"\nTo go on with the former ones, {again}. To go on with the new ones, add "
-        "--allow_config_change."
+        "--allow-config-change."
     )
 
 

@@ -276,7 +276,7 @@ def _read_data_service(options: ParseConfigOptions) -> list[_Layer]:
         return []
     data = {"enable_tf_data_service": True, "tf_data_service_address": options.tf_data_service}
     params = {"task": {"train_data": data, "validation_data": data}}
-    return [_flag_layer(params, "--tf_data_service")]
+    return [_flag_layer(params, "--tf-data-service")]
 
 
 def _read_overrides(options: ParseConfigOptions) -> list[_Layer]:
@@ -286,7 +286,7 @@ def _read_overrides(options: ParseConfigOptions) -> list[_Layer]:
         if isinstance(values, Mapping):
             layers.append(_flag_layer(values, "params_override"))
         elif values.strip():
-            layers.append(_flag_layer(overrides.parse_overrides(values), "--params_override"))
+            layers.append(_flag_layer(overrides.parse_overrides(values), "--params-override"))
     layers += [_flag_layer(overrides.parse_assignment(text), "--set") for text in options.set]
     return layers
 
@@ -347,5 +347,5 @@ def _choose_name(options: ParseConfigOptions, layers: Sequence[_Layer]) -> str:
         return str(named[-1][0])
     raise errors.ConfigError(
         "experiment: missing. Give --experiment=NAME (`quintain config list` shows the names), or "
-        "the --model_dir of a run."
+        "the --model-dir of a run."
     )

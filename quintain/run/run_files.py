@@ -94,7 +94,7 @@ def save_gin_config(filename_suffix: str, model_dir: str) -> None:
 
 
 def save_gin_bindings(model_dir: str) -> None:
-    """Writes the bindings of the run to `config.gin`, which `--gin_file` can read again.
+    """Writes the bindings of the run to `config.gin`, which `--gin-file` can read again.
 
     A file that says something else is kept as `config.gin.1`, `.2` and so on.
     """
@@ -131,7 +131,7 @@ def check_model_dir(
             settings; if it is a file, or can't be written to.
     """
     if not model_dir:
-        raise errors.ConfigError("model_dir: missing; say where the run is kept: --model_dir=DIR.")
+        raise errors.ConfigError("model_dir: missing; say where the run is kept: --model-dir=DIR.")
     file_io.check_writable(model_dir, "model_dir")
     if file_io.exists(model_dir) and not file_io.isdir(model_dir):
         raise errors.ConfigError(f"model_dir: got {model_dir!r}, which is a file, not a directory.")

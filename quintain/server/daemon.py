@@ -403,7 +403,7 @@ def _open_store(
         if problem and not accept_new_database:
             raise errors.StateError(
                 f"{problem} Nothing was started. To leave what is there, and go on with this one: "
-                "`quintain master start --new_database`."
+                "`quintain master start --new-database`."
             )
         store.hold(on_loss)
         with home_database.hidden_from_children(database):

@@ -79,7 +79,7 @@ class TensorBoards:
     def _start(self, arguments: Sequence[str]) -> _Board:
         with tempfile.TemporaryFile() as problems:
             process = subprocess.Popen(
-                own_commands.build("tensorboard", "--json", "--until_stdin_closes", *arguments),
+                own_commands.build("tensorboard", "--json", "--until-stdin-closes", *arguments),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=problems,

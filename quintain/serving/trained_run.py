@@ -113,7 +113,7 @@ def choose_checkpoint(model_dir: str) -> str:
         _logger.warning("The checkpoint %s is damaged (%s); taking the one before.", path, damage)
     raise errors.CheckpointError(
         f"model_dir: got {model_dir!r}, which holds no usable checkpoint. Train a model first, for "
-        f"example with `quintain train --experiment=translation/local --model_dir={model_dir}`, or "
+        f"example with `quintain train --experiment=translation/local --model-dir={model_dir}`, or "
         "give the directory of a trained one."
     )
 

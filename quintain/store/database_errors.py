@@ -37,7 +37,7 @@ def explain(text: str, place: str) -> errors.StoreError:
         advice = (
             "the file is damaged, or no database of this package. Move it away together with the "
             f"files {place}-wal and {place}-shm, and put a copy of yours in its place, if you have "
-            "one; or start without, by `quintain master start --new_database`. Either way no "
+            "one; or start without, by `quintain master start --new-database`. Either way no "
             "checkpoint is deleted, and `quintain checkpoint orphans` lists those that the "
             "database does not know"
         )

@@ -61,7 +61,7 @@ def parse_host(text: str) -> str:
     """
     if not _ALLOWED_NAME.fullmatch(text):
         raise errors.ConfigError(
-            f"--allowed_host: got {text!r}, expected a name as in a web address, with its port if "
+            f"--allowed-host: got {text!r}, expected a name as in a web address, with its port if "
             "the address has one, like 'translate.example.org' or 'localhost:9000'."
         )
     return text.lower()
@@ -104,7 +104,7 @@ class HostCheck:
         if host not in allowed:
             return MISDIRECTED, (
                 f"Host: got {', '.join(hosts)[:200]!r}, which is not this server; expected one of "
-                f"{', '.join(sorted(allowed))}. --allowed_host names another one to the server."
+                f"{', '.join(sorted(allowed))}. --allowed-host names another one to the server."
             )
         for origin in _read(scope, b"origin"):
             if origin.lower().partition("://")[2] != host:

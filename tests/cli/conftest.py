@@ -49,7 +49,7 @@ def quintain(capfd):
 @pytest.fixture
 def tiny():
     """Overrides that make a translation experiment run in seconds."""
-    return "--params_override=" + ",".join(f"{name}={value}" for name, value in TINY.items())
+    return "--params-override=" + ",".join(f"{name}={value}" for name, value in TINY.items())
 
 
 ACTIVE, PAUSED = states.ExperimentState.ACTIVE, states.ExperimentState.PAUSED

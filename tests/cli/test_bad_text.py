@@ -75,7 +75,7 @@ def train_translation(quintain, tiny, tmp_path, write):
 
     def train(train_data, *flags):
         return quintain(
-            "train", "--experiment=translation/small", tiny, f"--model_dir={tmp_path / 'run'}",
+            "train", "--experiment=translation/small", tiny, f"--model-dir={tmp_path / 'run'}",
             f"--set=task.train_data.input_path={train_data}", "--set=task.vocab_size=60",
             f"--set=task.validation_data.input_path={valid}", "--quiet", "--json", *flags,
         )  # fmt: skip
@@ -146,8 +146,8 @@ def train_bert(quintain, tmp_path):
         (tmp_path / "a.yaml").write_text(f"task: {settings}\n")
         return quintain(
             "train", f"--experiment={experiment}", "--quiet", "--json",
-            f"--config_file={tmp_path / 'a.yaml'}", f"--params_override={BERT}",
-            f"--model_dir={tmp_path / 'run'}", *flags,
+            f"--config-file={tmp_path / 'a.yaml'}", f"--params-override={BERT}",
+            f"--model-dir={tmp_path / 'run'}", *flags,
         )  # fmt: skip
 
     return train
@@ -238,9 +238,9 @@ def test_masked_records_are_written_of_odd_texts(
     texts = [line for line in ODD if len(line) < 1_000]
 
     code, stdout, stderr = quintain(
-        "data", "mlm", f"--input={write('odd.txt', [*GOOD, *texts])}", "--seq_length=16",
-        f"--vocab_file={vocab_file if tokenization == 'SentencePiece' else words}",
-        f"--tokenization={tokenization}", f"--output={tmp_path / 'out' / 'r'}", "--next_sentence",
+        "data", "mlm", f"--input={write('odd.txt', [*GOOD, *texts])}", "--seq-length=16",
+        f"--vocab-file={vocab_file if tokenization == 'SentencePiece' else words}",
+        f"--tokenization={tokenization}", f"--output={tmp_path / 'out' / 'r'}", "--next-sentence",
     )  # fmt: skip
 
     assert code == 0, stderr

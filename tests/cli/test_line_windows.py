@@ -55,7 +55,7 @@ def test_a_bad_line_ends_its_window_at_once(make, seen):
 def test_a_line_that_the_model_refuses_ends_everything_after_those_before(make, seen):
     found = []
 
-    with pytest.raises(errors.DataError, match=r"line 2: is long.*--skip_bad"):
+    with pytest.raises(errors.DataError, match=r"line 2: is long.*--skip-bad"):
         found.extend(answer for _, answer in make().run(text_lines.number(["a", "long!", "c"])))
 
     assert (found, seen) == (["A"], [["a"]])

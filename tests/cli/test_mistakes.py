@@ -50,7 +50,7 @@ def train(name, tmp_path, *flags):
     title = "".join(part.title() for part in name.split("_"))
     directory = tmp_path / "a [1] ü"
     flags = (f"--import={name}", f"--experiment=mistakes/{title}", *flags)
-    return main.run(["train", *flags, f"--model_dir={directory}", "--quiet"])
+    return main.run(["train", *flags, f"--model-dir={directory}", "--quiet"])
 
 
 @pytest.fixture

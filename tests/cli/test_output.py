@@ -1,3 +1,7 @@
+import io
+import operator
+import sys
+
 import pytest
 
 from quintain.cli import output
@@ -25,6 +29,16 @@ def test_a_table_shrinks_what_may_be_cut_to_the_width():
 
     assert max(map(len, lines)) == 40
     assert lines[1].endswith("x…")
+
+
+def test_a_narrow_terminal_drops_the_last_columns_and_a_pipe_none(monkeypatch):
+    columns = [output.Column(name, operator.itemgetter(name)) for name in ("id", "state", "note")]
+    rows = [{"id": 1, "state": "COMPLETED", "note": "x" * 120}]
+
+    assert output.to_table(rows, columns, width=20).split() == ["ID", "STATE", "1", "COMPLETED"]
+    monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.setattr(sys, "__stdout__", io.StringIO())
+    assert "x" * 120 in output.to_table(rows, columns)
 
 
 def test_csv_is_complete_and_quotes():

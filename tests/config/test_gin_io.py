@@ -97,7 +97,7 @@ def test_an_error_shows_the_binding():
     with pytest.raises(errors.ConfigError) as caught:
         gin_io.parse_files_and_params([], ["build_thing.depth = 3", "Machine.spede = 1"])
 
-    assert str(caught.value).startswith("--gin_params: 'Machine.spede = 1': Configurable")
+    assert str(caught.value).startswith("--gin-params: 'Machine.spede = 1': Configurable")
 
 
 @pytest.mark.parametrize(
@@ -131,13 +131,13 @@ def test_an_error_in_a_binding_shows_it(binding):
     with pytest.raises(errors.ConfigError) as caught:
         gin_io.parse_files_and_params([], ["build_thing.depth = 1", f"build_thing.{binding}"])
 
-    assert str(caught.value).startswith("--gin_params: ")
+    assert str(caught.value).startswith("--gin-params: ")
     assert repr(f"build_thing.{binding}") in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["none.gin", "."])
 def test_a_missing_file_is_an_error(tmp_path, name):
-    with pytest.raises(errors.ConfigError, match=r"--gin_file: '.*' can't be read"):
+    with pytest.raises(errors.ConfigError, match=r"--gin-file: '.*' can't be read"):
         gin_io.parse_files_and_params([str(tmp_path / name)], [])
 
 

@@ -104,7 +104,7 @@ def test_other_bindings_for_a_run_are_shown_and_refused(tmp_path, line_params):
 
     assert "- create_trainer.checkpoint_exporter = None" in str(caught.value)
     assert "+ Trainer.train_dataset = None" in str(caught.value)
-    assert f"--gin_file={tmp_path}/config.gin" in str(caught.value)
+    assert f"--gin-file={tmp_path}/config.gin" in str(caught.value)
     with pytest.raises(errors.ConfigError, match="gin: the run was trained with other bindings"):
         go_on(line_params(longer), tmp_path, [])
     assert (tmp_path / "config.gin").read_text() == "\n".join([*first, ""])

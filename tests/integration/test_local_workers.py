@@ -33,8 +33,8 @@ def start(model_dir, *flags, variables=(), **overrides):
             "train",
             "--import=line_experiment",
             "--experiment=test/line",
-            f"--model_dir={model_dir}",
-            f"--params_override={pairs}",
+            f"--model-dir={model_dir}",
+            f"--params-override={pairs}",
             *flags,
         ],
         env={
@@ -100,7 +100,7 @@ def read_evaluations(model_dir):
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
     model_dir = tmp_path_factory.mktemp("undisturbed")
-    finish(start(model_dir, "--local_workers=2"))
+    finish(start(model_dir, "--local-workers=2"))
     return model_dir
 
 
@@ -113,7 +113,7 @@ def one_worker(tmp_path_factory):
 
 @pytest.mark.long("One kind of trial is trained by two processes in every run")
 def test_two_workers_train_as_one_with_the_same_global_batch(tmp_path, one_worker):
-    finish(start(tmp_path, "--local_workers=2", **NO_DROPOUT))
+    finish(start(tmp_path, "--local-workers=2", **NO_DROPOUT))
 
     first, second = read_weights(one_worker), read_weights(tmp_path)
     assert first.keys() == second.keys()
@@ -129,7 +129,7 @@ def test_two_workers_train_as_one_with_the_same_global_batch(tmp_path, one_worke
     "Kills: test_gangs.py kills one of two processes, test_local_cluster.py starts them again"
 )
 def test_a_killed_worker_and_a_signal_to_another_cost_nothing_but_time(tmp_path, undisturbed):
-    process = start(tmp_path, "--local_workers=2")
+    process = start(tmp_path, "--local-workers=2")
     worker = stop_worker_at(process, tmp_path, 20)
     former = workers_of(process)
     os.kill(worker, signal.SIGKILL)
@@ -145,7 +145,7 @@ def test_a_killed_worker_and_a_signal_to_another_cost_nothing_but_time(tmp_path,
     assert "started again from the last checkpoint (restart 1 of 3)" in stderr
     assert "All workers have stopped. To go on:\n  quintain train --import" in stderr
     assert 20 < newest_step(tmp_path) < OVERRIDES["trainer.train_steps"]
-    finish(start(tmp_path, "--local_workers=2"))
+    finish(start(tmp_path, "--local-workers=2"))
     first, second = read_weights(undisturbed), read_weights(tmp_path)
     assert first.keys() == second.keys()
     for name, weight in first.items():
@@ -156,7 +156,7 @@ def test_a_killed_worker_and_a_signal_to_another_cost_nothing_but_time(tmp_path,
 @pytest.mark.long("`tests/cli/training/test_local_cluster.py` shows it")
 def test_a_mistake_in_the_config_is_shown_once_and_leaves_nothing_behind(tmp_path):
     model_dir = tmp_path / "run"
-    process = start(model_dir, "--local_workers=2", **{"task.no_such_field": 1})
+    process = start(model_dir, "--local-workers=2", **{"task.no_such_field": 1})
     stderr = finish(process, code=2)
 
     assert stderr.count("no_such_field") == 1
@@ -182,7 +182,7 @@ def test_the_chief_refuses_other_settings_for_all_workers(tmp_path, one_worker):
 
     for error in errors:
         assert "runtime.distribution_strategy: 'one_device' -> 'multi_worker_mirrored'" in error
-        assert "--allow_config_change" in error
+        assert "--allow-config-change" in error
     assert not (tmp_path / "other").exists()
 
 

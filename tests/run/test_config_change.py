@@ -39,7 +39,7 @@ def test_other_settings_are_shown_and_refused(model_dir, line_params):
 
     path = "trainer.optimizer_config.learning_rate.constant.learning_rate"
     assert f"{path}: 0.01 -> 0.5" in str(caught.value)
-    assert "--allow_config_change" in str(caught.value)
+    assert "--allow-config-change" in str(caught.value)
     assert not (model_dir / "params.yaml.1").exists()
 
 

@@ -38,7 +38,7 @@ def test_later_layers_win(tmp_path):
     source = parsed.provenance.source
     assert str(source("trainer.steps_per_loop")) == f"{first}:1"
     assert str(source("trainer.max_to_keep")) == f"{second}:1"
-    assert str(source("trainer.train_steps")) == "--params_override"
+    assert str(source("trainer.train_steps")) == "--params-override"
     assert str(source("trainer.validation_interval")) == "factory test/line"
 
 
@@ -197,7 +197,7 @@ def test_the_data_service_flag_is_for_training_and_evaluation():
     [
         ({}, "experiment: missing"),
         ({"experiment": "test/lin"}, "Did you mean 'test/line'"),
-        ({"experiment": "test/line", "params_override": "a.b=1"}, "--params_override: a: unknown"),
+        ({"experiment": "test/line", "params_override": "a.b=1"}, "--params-override: a: unknown"),
     ],
 )
 def test_bad_options_are_errors(options, message):

@@ -191,7 +191,7 @@ def test_run_is_written_through_a_copy_and_read_again(store, monkeypatch, tmp_pa
         assert pathlib.Path(copy, "train/ä.txt").read_text() == "12"
 
     missing = store.url("no-such-bucket", "first")
-    with pytest.raises(errors.ConfigError, match=f"--model_dir: {missing}: there is no 'no-such"):
+    with pytest.raises(errors.ConfigError, match=f"--model-dir: {missing}: there is no 'no-such"):
         staged_runs.training(missing).__enter__()
     with pytest.raises(errors.QuintainError, match=r"no-such-bucket.*(there is no|does not exist)"):
         staged_runs.reading(missing).__enter__()

@@ -195,7 +195,7 @@ def test_a_damaged_database_comes_with_advice_that_loses_nothing(tmp_path):
     path.write_text("some notes " * 100)
     with pytest.raises(errors.StoreError) as raised:
         stores.open_store(path)
-    for part in (f"{path}-wal", "--new_database", "no checkpoint is deleted", "checkpoint orphans"):
+    for part in (f"{path}-wal", "--new-database", "no checkpoint is deleted", "checkpoint orphans"):
         assert part in str(raised.value)
 
 

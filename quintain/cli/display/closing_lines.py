@@ -24,7 +24,8 @@ def show_dry_run(experiment: str, report: "dry_run.DryRunReport") -> None:
         "parameters": f"{report.num_parameters:,}",
         "checkpoint": output.format_bytes(report.checkpoint_bytes),
         "peak memory": output.format_bytes(report.peak_memory_bytes),
-        "batch": f"{report.batch_examples} examples, {report.batch_tokens} tokens",
+        "batch": f"{report.batch_examples} examples"
+        + (f", {report.batch_tokens} tokens" if report.batch_tokens else ""),
         "first loss": f"{report.loss:.4f}",
         "first step": f"{report.first_step_secs:.1f} s, compilation included",
         "step": f"{report.step_secs * 1000:.0f} ms",
@@ -39,7 +40,7 @@ def show_dry_run(experiment: str, report: "dry_run.DryRunReport") -> None:
     click.echo()
     evaluated = {f"evaluated {name}": f"{value:.4g}" for name, value in report.eval_logs.items()}
     _show(fields | evaluated)
-    click.echo("Nothing was kept. Leave --dry_run out to train.", err=True)
+    click.echo("Nothing was kept. Leave --dry-run out to train.", err=True)
 
 
 def show_finetuned(logs: Mapping[str, Any], model_dir: str) -> None:
@@ -80,7 +81,7 @@ def show_result(
     directory = shlex.quote(model_dir)
     flags = "".join(f" --import={name}" for name in parsed.imports) + gin_flags
     commands = runner_factory.list_next_commands(parsed.params, directory)
-    goes_on = f"quintain train --model_dir={directory}{flags}"
+    goes_on = f"quintain train --model-dir={directory}{flags}"
     if result.is_stopped_early:
         goes_on += " --set trainer.early_stopping.patience=N"
     if result.is_complete:
@@ -89,7 +90,7 @@ def show_result(
     else:
         commands["resume"] = goes_on
     if mode != "eval":
-        commands["evaluate"] = f"quintain train --mode=eval --model_dir={directory}{flags}"
+        commands["evaluate"] = f"quintain train --mode=eval --model-dir={directory}{flags}"
     commands["look at curves"] = f"quintain tensorboard --run={directory}"
     for name, command in commands.items():
         click.echo(f"  {name + ':':<15} {command}", err=True)

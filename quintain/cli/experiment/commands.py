@@ -119,7 +119,7 @@ def delete(experiment_ids: tuple[int, ...], yes: bool) -> None:
 @click.command(cls=FlagCommand)
 @click.argument("experiment_id", metavar="ID", type=int)
 @click.option(
-    "--polling_interval",
+    "--polling-interval",
     type=click.FloatRange(min=0, min_open=True),
     default=0.25,
     show_default=True,
@@ -192,7 +192,7 @@ def _check_master(
 
 @click.command(cls=FlagCommand)
 @click.argument("experiment_id", metavar="ID", type=int)
-@click.option("--config_file", metavar="FILE", help="The new config; the other one's by default.")
+@click.option("--config-file", metavar="FILE", help="The new config; the other one's by default.")
 @click.option("--set", "assignments", multiple=True, metavar="PATH=VALUE", help="Repeatable.")
 @output.json_option
 @options.traceback_option

@@ -42,14 +42,14 @@ _BEGUN_ANEW = "QUINTAIN_BEGUN_ANEW"
 @click.option("--paused", is_flag=True, help="Only create it; `experiment activate` starts it.")
 @click.option("--detach", "-d", is_flag=True, help="Return at once; it runs in the background.")
 @click.option(
-    "--follow/--no_follow", default=True, help="Show it while it runs; --no_follow is --detach."
+    "--follow/--no-follow", default=True, help="Show it while it runs; --no-follow is --detach."
 )
 @click.option("--local", is_flag=True, help="Run one trial in this process, without a master.")
 @click.option(
     "--test", is_flag=True, help="With --local: one batch, a validation, a checkpoint, and back."
 )
 @click.option(
-    "--check/--no_check", default=True, help="Import the code and check it before the start."
+    "--check/--no-check", default=True, help="Import the code and check it before the start."
 )
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 @click.option("--json", "as_json", is_flag=True, help="Print the experiment as JSON at the end.")
@@ -191,7 +191,11 @@ def _find_model_dir(
     if model_dir is not None:
         path = pathlib.Path(model_dir)
         if not path.is_dir():
-            raise errors.ConfigError(f"MODEL_DIR: got {model_dir!r}, expected a directory.")
+            raise errors.ConfigError(
+                f"MODEL_DIR: got {model_dir!r}, expected the directory with the code of "
+                f"{entrypoint!r}. There is {'a file' if path.exists() else 'nothing'} at "
+                f"{path.absolute()}."
+            )
         return path
     if entrypoint is None or not entrypoint.startswith(experiment_spec.REGISTERED_PREFIX):
         raise errors.ConfigError(

@@ -50,7 +50,7 @@ _BATCH: Final = "batch"
     show_default=True,
     help="Of the tables; parquet needs quintain[parquet].",
 )
-@click.option("--logs/--no_logs", "with_logs", default=True, help="Also what trials wrote.")
+@click.option("--logs/--no-logs", "with_logs", default=True, help="Also what trials wrote.")
 @options.traceback_option
 def export_data(experiment_id: int, directory: pathlib.Path, kind: str, with_logs: bool) -> None:
     r"""Write all that is known of an experiment into a new directory.

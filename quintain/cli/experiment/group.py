@@ -6,59 +6,48 @@ import click
 
 from quintain.cli.lazy_group import LazyGroup
 
-_COMMANDS: Final = {
-    "create": ("create:create", "Create an experiment, run it and follow it."),
-    "preview": ("preview:preview", "Show what a search would do, without running it."),
-    "list": ("lists:list_experiments", "List experiments."),
-    "describe": ("lists:describe", "Show an experiment."),
-    "list-trials": ("trials:list_trials", "List the trials of an experiment."),
-    "list-checkpoints": (
-        "lists:list_checkpoints",
-        "List the checkpoints of an experiment.",
-    ),
-    "importance": (
-        "trials:importance",
-        "Show how much each hyperparameter decides.",
-    ),
-    "pareto": ("pareto:pareto", "Show the trials that no other beats in all metrics."),
-    "export-data": (
-        "export_data:export_data",
-        "Write all that is known of it as files.",
-    ),
-    "best": ("lists:best", "Show the best trials of an experiment."),
-    "config": ("lists:config", "Print the config of an experiment."),
-    "schema": (
-        "schema:schema",
-        "Write the JSON Schema of an experiment's file, for editors.",
-    ),
-    "download-model-def": (
-        "lists:download_model_def",
-        "Copy the code of an experiment.",
-    ),
-    "pause": ("commands:pause", "Save the trials and free their slots."),
-    "activate": ("commands:activate", "Go on with a paused experiment."),
-    "cancel": ("commands:cancel", "End an experiment; its trials save themselves."),
-    "kill": ("commands:kill", "End an experiment at once."),
-    "archive": ("commands:archive", "Leave an ended experiment out of lists."),
-    "unarchive": ("commands:unarchive", "Show an archived experiment in lists again."),
-    "delete": ("commands:delete", "Delete an ended experiment and its checkpoints."),
-    "follow": (
-        "commands:follow",
-        "Show an experiment that runs in the background.",
-    ),
-    "wait": ("commands:wait", "Wait until an experiment has ended."),
-    "fork": ("commands:fork", "Create an experiment from another one."),
-    "continue": ("commands:continue_", "Go on with an ended experiment."),
-    "label": ("settings:label", "Add labels to an experiment or remove them."),
-    "set": ("settings:set_", "Change settings of an experiment while it runs."),
+_SECTIONS: Final = {
+    "Create": {
+        "schema": ("schema:schema", "Write the JSON Schema of an experiment's file, for editors."),
+        "preview": ("preview:preview", "Show what a search would do, without running it."),
+        "create": ("create:create", "Create an experiment, run it and follow it."),
+        "fork": ("commands:fork", "Create an experiment from another one."),
+        "continue": ("commands:continue_", "Go on with an ended experiment."),
+    },
+    "Look": {
+        "list": ("lists:list_experiments", "List experiments."),
+        "describe": ("lists:describe", "Show an experiment."),
+        "follow": ("commands:follow", "Show an experiment that runs in the background."),
+        "wait": ("commands:wait", "Wait until an experiment has ended."),
+        "best": ("lists:best", "Show the best trials of an experiment."),
+        "pareto": ("pareto:pareto", "Show the trials that no other beats in all metrics."),
+        "importance": ("trials:importance", "Show how much each hyperparameter decides."),
+        "list-checkpoints": ("lists:list_checkpoints", "List the checkpoints of an experiment."),
+        "config": ("lists:config", "Print the config of an experiment."),
+        "download-model-def": ("lists:download_model_def", "Copy the code of an experiment."),
+        "export-data": ("export_data:export_data", "Write all that is known of it as files."),
+    },
+    "Steer": {
+        "pause": ("commands:pause", "Save the trials and free their slots."),
+        "activate": ("commands:activate", "Go on with a paused experiment."),
+        "cancel": ("commands:cancel", "End an experiment; its trials save themselves."),
+        "kill": ("commands:kill", "End an experiment at once."),
+        "set": ("settings:set_", "Change settings of an experiment while it runs."),
+        "label": ("settings:label", "Add labels to an experiment or remove them."),
+        "archive": ("commands:archive", "Leave an ended experiment out of lists."),
+        "unarchive": ("commands:unarchive", "Show an archived experiment in lists again."),
+        "delete": ("commands:delete", "Delete an ended experiment and its checkpoints."),
+    },
 }
 
 
 @click.group(
     cls=LazyGroup,
-    commands_by_name={
-        name: (f"{__package__}.{place}", text) for name, (place, text) in _COMMANDS.items()
+    sections={
+        title: {name: (f"{__package__}.{place}", text) for name, (place, text) in section.items()}
+        for title, section in _SECTIONS.items()
     },
+    aliases={"list-trials": f"{__package__}.trials:list_trials"},
 )
 def experiment() -> None:
     r"""Create, show and steer searches over hyperparameters.

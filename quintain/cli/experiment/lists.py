@@ -31,13 +31,7 @@ _EXPERIMENT_COLUMNS: Final[tuple[output.Column[experiment_lib.Experiment], ...]]
 
 @click.command("list", cls=FlagCommand)
 @click.option("--all", "-a", "include_archived", is_flag=True, help="Archived ones, too.")
-@click.option(
-    "--state",
-    "state_names",
-    multiple=True,
-    type=click.Choice([state.value for state in states.ExperimentState], case_sensitive=False),
-    help="Only those in this state. Repeatable.",
-)
+@options.state_option(states.ExperimentState)
 @click.option("--label", "labels", multiple=True, help="Only those with this label. Repeatable.")
 @output.format_options
 @options.traceback_option
@@ -215,6 +209,9 @@ def best(experiment_id: int, top: int, as_json: bool, as_csv: bool) -> None:
             "checkpoint": rows[0]["checkpoint"],
         }
     )
+    if uuid := rows[0]["checkpoint"]:
+        command = f"quintain checkpoint export {uuid} --output-dir=best"
+        click.echo(f"\nTo use its model: {command}", err=True)
 
 
 @click.command(cls=FlagCommand)
@@ -243,7 +240,7 @@ def config(experiment_id: int, original: bool, provenance: bool, as_json: bool) 
 
 @click.command("download-model-def", cls=FlagCommand)
 @click.argument("experiment_id", metavar="ID", type=int)
-@click.option("--output_dir", "-o", metavar="DIR", help="Where to; experiment_ID_model by default.")
+@click.option("--output-dir", "-o", metavar="DIR", help="Where to; experiment_ID_model by default.")
 @options.traceback_option
 def download_model_def(experiment_id: int, output_dir: str | None) -> None:
     """Copy the code of an experiment into a directory."""

@@ -63,7 +63,7 @@ class ModelCheck:
             self.cancel()
             raise errors.ConfigError(
                 f"{self._file.locate('entrypoint')}: entrypoint: importing it took more than "
-                f"{_TIMEOUT_SECS:.0f} s; --no_check skips this."
+                f"{_TIMEOUT_SECS:.0f} s; --no-check skips this."
             )
         if self._failure is not None:
             raise self._failure

@@ -98,7 +98,7 @@ class Preview:
 @click.option("--set", "assignments", multiple=True, metavar="PATH=VALUE", help="Repeatable.")
 @options.template_option
 @click.option(
-    "--seconds_per_batch",
+    "--seconds-per-batch",
     type=click.FloatRange(min=0, min_open=True),
     metavar="SECS",
     help="Time of a batch; by default what experiments with this entrypoint took here.",
@@ -129,7 +129,7 @@ def preview(
     method.
 
     \b
-    quintain experiment preview adaptive.yaml --seconds_per_batch 0.02
+    quintain experiment preview adaptive.yaml --seconds-per-batch 0.02
     """
     file = experiment_file.load(config_file, assignments, template)
     found = simulate(file.config)

@@ -102,9 +102,9 @@ for _setting in _SETTINGS:
 
 @set_.command("gc-policy", cls=FlagCommand)
 @click.argument("experiment_id", metavar="ID", type=int)
-@click.option("--save_experiment_best", type=click.IntRange(min=0), metavar="N")
-@click.option("--save_trial_best", type=click.IntRange(min=0), metavar="N")
-@click.option("--save_trial_latest", type=click.IntRange(min=0), metavar="N")
+@click.option("--save-experiment-best", type=click.IntRange(min=0), metavar="N")
+@click.option("--save-trial-best", type=click.IntRange(min=0), metavar="N")
+@click.option("--save-trial-latest", type=click.IntRange(min=0), metavar="N")
 @options.traceback_option
 def gc_policy(experiment_id: int, **counts: int | None) -> None:
     """Set which checkpoints are kept; of an ended experiment the others are deleted now."""

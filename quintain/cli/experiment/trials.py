@@ -1,4 +1,4 @@
-"""`quintain experiment list-trials|importance`: many trials, and what they tell."""
+"""`quintain trial list` and `experiment importance`: many trials, and what they tell."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,14 +7,16 @@ import click
 
 from quintain.cli import columns, connect, options, output
 from quintain.cli.lazy_group import FlagCommand
+from quintain.records.rows import states
 from quintain.records.views import importance as importance_lib
 from quintain.records.views import trial_table
 
 _ALL = "all"
 
 
-@click.command("list-trials", cls=FlagCommand)
-@click.argument("experiment_id", metavar="ID", type=int)
+@click.command("list", cls=FlagCommand)
+@click.argument("experiment_id", metavar="[EXPERIMENT]", type=int, required=False)
+@options.state_option(states.TrialState)
 @click.option(
     "--where",
     default="",
@@ -42,7 +44,8 @@ _ALL = "all"
 @output.format_options
 @options.traceback_option
 def list_trials(
-    experiment_id: int,
+    experiment_id: int | None,
+    state_names: tuple[str, ...],
     where: str,
     sort: str,
     column_names: str,
@@ -51,17 +54,32 @@ def list_trials(
     as_json: bool,
     as_csv: bool,
 ) -> None:
-    """List the trials of an experiment.
+    """List trials, of one experiment or of all.
 
     Names in expressions are columns (state, total_batches, duration), hyperparameters, and metrics:
     accuracy is the best validation/accuracy of a trial, training/loss.last the newest one. CSV has
     a column for each hyperparameter and metric.
     """
-    selection = trial_table.Selection(where, sort, limit, offset)
     is_chosen = bool(where or sort or limit is not None or offset)
-    if_empty = f"Experiment {experiment_id} has no {'such trials' if is_chosen else 'trials yet'}."
     found: Sequence[Any]
     shown: Sequence[output.Column[Any]] = columns.TRIAL_COLUMNS
+    if experiment_id is None:
+        if is_chosen or column_names:
+            raise click.UsageError(
+                "--where, --sort, --columns, --limit and --offset are for the trials of one "
+                "experiment. Give its number, too."
+            )
+        chosen = [states.TrialState(name) for name in state_names]
+        with connect.open_calls() as calls:
+            found = calls.list_trials(state_names=chosen)
+        output.print_list(found, shown, as_json=as_json, as_csv=as_csv, if_empty="No trials.")
+        return
+    if state_names:
+        is_chosen = True
+        in_states = f"state in ({', '.join(state_names)})"
+        where = f"({where}) and {in_states}" if where else in_states
+    selection = trial_table.Selection(where, sort, limit, offset)
+    if_empty = f"Experiment {experiment_id} has no {'such trials' if is_chosen else 'trials yet'}."
     with connect.open_calls() as calls:
         if column_names or as_csv:
             table = calls.get_table(experiment_id)

@@ -32,7 +32,7 @@ _OWN_VARIABLES: Final = "QUINTAIN_"
     help="Address of the master, as `quintain master status` shows it.",
 )
 @click.option(
-    "--token_file",
+    "--token-file",
     required=True,
     metavar="FILE",
     help="File with the token of agents; `quintain master token --agent` names it.",
@@ -61,7 +61,7 @@ _OWN_VARIABLES: Final = "QUINTAIN_"
     "[default: ~/.cache/quintain/agents/NAME]",
 )
 @click.option(
-    "--cache_limit",
+    "--cache-limit",
     type=click.FloatRange(min=0, min_open=True),
     default=20.0,
     show_default=True,
@@ -99,7 +99,7 @@ def agent(
     next agent with the same name and directory takes them over, as after it was killed.
 
     \b
-    quintain agent --master=https://trainer:8443 --token_file=agent.token \
+    quintain agent --master=https://trainer:8443 --token-file=agent.token \
         --fingerprint=3f5c... --label=gpu=a100
     """
     logs.set_up(is_verbose=verbose)
@@ -111,7 +111,7 @@ def agent(
 
     def find_address() -> address.Address:
         # The file may be replaced when the token is renewed.
-        return address.Address(url, token_files.read(token_file, name="--token_file"), fingerprint)
+        return address.Address(url, token_files.read(token_file, name="--token-file"), fingerprint)
 
     from quintain.client.home import home as home_lib
     from quintain.client.home import home_database
@@ -158,7 +158,7 @@ def agent(
             made.run()
         except errors.UnauthorizedError as error:
             raise errors.ConfigError(
-                f"--token_file: the master at {url} does not know what {token_file!r} holds as the "
+                f"--token-file: the master at {url} does not know what {token_file!r} holds as the "
                 "token of its agents (a user's token is none); `quintain master token --agent` "
                 "prints it there."
             ) from error

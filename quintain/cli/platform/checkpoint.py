@@ -22,11 +22,13 @@ _NUM_AVERAGED: Final = 5
 
 @click.group(
     cls=LazyGroup,
-    commands_by_name={
-        "orphans": (
-            "quintain.cli.platform.checkpoint_orphans:orphans",
-            "List, adopt or delete checkpoints that the database does not know.",
-        ),
+    sections={
+        "Commands": {
+            "orphans": (
+                "quintain.cli.platform.checkpoint_orphans:orphans",
+                "List, adopt or delete checkpoints that the database does not know.",
+            ),
+        }
     },
 )
 def checkpoint() -> None:
@@ -37,15 +39,7 @@ def checkpoint() -> None:
 @checkpoint.command("list", cls=FlagCommand)
 @click.argument("experiment_id", metavar="[EXPERIMENT]", type=int, required=False)
 @click.option("--trial", "trial_id", type=int, metavar="ID", help="Only those of this trial.")
-@click.option(
-    "--state",
-    "state_names",
-    multiple=True,
-    type=click.Choice(
-        [state.value for state in checkpoint_lib.CheckpointState], case_sensitive=False
-    ),
-    help="Only those in this state.",
-)
+@options.state_option(checkpoint_lib.CheckpointState)
 @output.format_options
 @options.traceback_option
 def list_checkpoints(
@@ -106,7 +100,7 @@ def describe(uuid: str, as_json: bool) -> None:
 
 @checkpoint.command(cls=FlagCommand)
 @click.argument("uuid")
-@click.option("--output_dir", "-o", metavar="DIR", help="Where to; checkpoint_UUID by default.")
+@click.option("--output-dir", "-o", metavar="DIR", help="Where to; checkpoint_UUID by default.")
 @options.traceback_option
 def download(uuid: str, output_dir: str | None) -> None:
     """Copy all files of a checkpoint, and a description of it (experiment.json)."""
@@ -140,7 +134,7 @@ def download(uuid: str, output_dir: str | None) -> None:
 
 @checkpoint.command(cls=FlagCommand)
 @click.argument("uuid", metavar="UUID|DIR")
-@click.option("--output_dir", "-o", metavar="DIR", help="Where to; export_UUID by default.")
+@click.option("--output-dir", "-o", metavar="DIR", help="Where to; export_UUID by default.")
 @options.traceback_option
 def export(uuid: str, output_dir: str | None) -> None:
     """Export the models in a checkpoint, which serve without the code: SavedModels, .keras files.
@@ -176,7 +170,7 @@ def _choose_target(output_dir: str | None, uuid: str) -> pathlib.Path:
 
 @checkpoint.command(cls=FlagCommand)
 @click.argument("names", metavar="[CKPT]...", nargs=-1)
-@click.option("--model_dir", metavar="DIR", help="Directory of the training run.")
+@click.option("--model-dir", metavar="DIR", help="Directory of the training run.")
 @click.option(
     "--last", type=click.IntRange(min=2), metavar="N", help="So many of the newest; 5 by default."
 )
@@ -194,12 +188,12 @@ def average(
     r"""Average the weights of several checkpoints of a training run into a new one.
 
     \b
-    quintain checkpoint average --model_dir=runs/local
-    quintain checkpoint average --model_dir=runs/local ckpt-1600 ckpt-1800 ckpt-2000
+    quintain checkpoint average --model-dir=runs/local
+    quintain checkpoint average --model-dir=runs/local ckpt-1600 ckpt-1800 ckpt-2000
     """
     if not names and not model_dir:
         raise errors.ConfigError(
-            "--model_dir: missing; give the directory of a run, or paths of its checkpoints."
+            "--model-dir: missing; give the directory of a run, or paths of its checkpoints."
         )
     if names and last is not None:
         raise errors.ConfigError(f"--last: got {last} and names of checkpoints; give one of both.")
@@ -227,9 +221,9 @@ def average(
     metavar="CKPT",
     help="Checkpoint of the TensorFlow Model Garden, or its directory.",
 )
-@click.option("--model_dir", required=True, metavar="DIR", help="Directory to write.")
+@click.option("--model-dir", required=True, metavar="DIR", help="Directory to write.")
 @click.option(
-    "--allow_new", is_flag=True, help="Keep heads that the checkpoint lacks, with new weights."
+    "--allow-new", is_flag=True, help="Keep heads that the checkpoint lacks, with new weights."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @options.traceback_option
@@ -239,7 +233,7 @@ def convert(source: str, model_dir: str, allow_new: bool, as_json: bool, **flags
     \b
     quintain checkpoint convert --from=uncased_L-12_H-768_A-12/bert_model.ckpt \
         --experiment=bert/sentence_prediction --set task.model.num_classes=2 \
-        --model_dir=runs/converted --allow_new
+        --model-dir=runs/converted --allow-new
     """
     if not flags["experiment"] and not flags["config_file"]:
         raise errors.ConfigError("--experiment: missing; `quintain config list` shows the names.")
@@ -291,6 +285,6 @@ def _check_empty(directory: pathlib.Path) -> None:
     """
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise errors.ConfigError(
-            f"--output_dir: got {str(directory)!r}, which is there and not empty; expected a new "
+            f"--output-dir: got {str(directory)!r}, which is there and not empty; expected a new "
             "or empty directory."
         )

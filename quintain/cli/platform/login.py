@@ -13,7 +13,7 @@ from quintain.client.home import home_database, logins, token_files
 @click.command(cls=FlagCommand)
 @click.argument("url")
 @click.option(
-    "--token_file",
+    "--token-file",
     required=True,
     metavar="FILE",
     help="File with the token of a user; `quintain master token --user` writes it there.",
@@ -29,12 +29,12 @@ def login(url: str, token_file: str, fingerprint: str | None, insecure: bool) ->
     r"""Ask the master at URL, on another machine, by all commands of this home directory.
 
     \b
-    quintain login https://trainer.example.org:8443 --token_file user.token --fingerprint 5f2a...
+    quintain login https://trainer.example.org:8443 --token-file user.token --fingerprint 5f2a...
     """
     home = home_lib.find_home()
     address = address_lib.Address(
         address_lib.parse_url(url, name="URL", is_insecure=insecure, trusts_ports=False),
-        token_files.read(token_file, name="--token_file"),
+        token_files.read(token_file, name="--token-file"),
         address_lib.parse_fingerprint(fingerprint, name="--fingerprint") if fingerprint else "",
     )
     if (own := home_lib.find_own_master(home)) is not None:
@@ -52,7 +52,7 @@ def login(url: str, token_file: str, fingerprint: str | None, insecure: bool) ->
             info = client.get_info()
     except errors.UnauthorizedError as error:
         raise errors.ConfigError(
-            f"--token_file: the master at {address.url} does not know what {token_file!r} holds as "
+            f"--token-file: the master at {address.url} does not know what {token_file!r} holds as "
             "the token of its users; `quintain master token --user` prints it there."
         ) from error
     except errors.MasterUnreachableError as error:

@@ -116,11 +116,13 @@ class _MasterGroup(LazyGroup):
 
 @click.group(
     cls=_MasterGroup,
-    commands_by_name={
-        "token": (
-            "quintain.cli.platform.master_token:token",
-            "Print the token of agents, or of users of other machines.",
-        )
+    sections={
+        "Commands": {
+            "token": (
+                "quintain.cli.platform.master_token:token",
+                "Print the token of agents, or of users of other machines.",
+            )
+        }
     },
     invoke_without_command=True,
 )
@@ -146,7 +148,7 @@ def master(context: click.Context) -> None:
 @_network_options
 @launcher_options.launcher_options
 @click.option(
-    "--idle_timeout",
+    "--idle-timeout",
     type=click.FloatRange(min=0),
     metavar="SECS",
     help="End after so many seconds without an active experiment.",
@@ -158,13 +160,13 @@ def master(context: click.Context) -> None:
     " an SQLite file. The home remembers it.",
 )
 @click.option(
-    "--new_database",
+    "--new-database",
     is_flag=True,
     help="Start though the database knows nothing of the checkpoints that are there.",
 )
 @options.runs_option
 @click.option(
-    "--allowed_host",
+    "--allowed-host",
     "allowed_hosts",
     multiple=True,
     metavar="NAME[:PORT]",

@@ -42,7 +42,7 @@ class _Change:
 
 @click.command(cls=FlagCommand)
 @click.argument("path", metavar="FILE|DIR", type=click.Path(exists=True, path_type=pathlib.Path))
-@click.option("--dry_run", is_flag=True, help="Show what would change; write nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would change; write nothing.")
 @options.traceback_option
 def migrate(path: pathlib.Path, dry_run: bool) -> None:
     r"""Move programs of PEDL, Determined and the Model Garden to Quintain.
@@ -56,7 +56,7 @@ def migrate(path: pathlib.Path, dry_run: bool) -> None:
     ending .orig. Either all files are written, or none.
 
     \b
-    quintain migrate my_project/ --dry_run
+    quintain migrate my_project/ --dry-run
     quintain migrate my_project/
     """
     changes = [_look_at(file) for file in _list_files(path)]

@@ -7,7 +7,7 @@ import click
 
 from quintain import errors
 from quintain.cli import connect, options, output
-from quintain.cli.lazy_group import FlagCommand
+from quintain.cli.lazy_group import FlagCommand, LazyGroup
 from quintain.records.rows import node as node_lib
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def _join(row: node_lib.NodeStatus) -> str:
     return ", ".join(f"{name}={value}" for name, value in sorted(row.labels.items()))
 
 
-@click.group()
+@click.group(cls=LazyGroup)
 def node() -> None:
     """Show machines that run trials, empty them, and use them again."""
 

@@ -11,7 +11,7 @@ import click
 from quintain.cli import columns, connect, logs, options, output
 from quintain.cli.lazy_group import FlagCommand, LazyGroup
 from quintain.client import calls as calls_lib
-from quintain.records.rows import checkpoint, log, metric, states
+from quintain.records.rows import checkpoint, log, metric
 from quintain.terminal import printable
 
 _FOLLOW_SECS: Final = 0.5
@@ -32,34 +32,20 @@ _OWN_CHECKPOINT_COLUMNS: Final = (
 )
 
 
-@click.group(cls=LazyGroup)
+@click.group(
+    cls=LazyGroup,
+    sections={
+        "Commands": {
+            "list": (
+                "quintain.cli.experiment.trials:list_trials",
+                "List trials, of one experiment or of all.",
+            )
+        }
+    },
+)
 def trial() -> None:
     """Show and steer trials, the points of searches."""
     logs.set_up(is_verbose=False)
-
-
-@trial.command("list", cls=FlagCommand)
-@click.argument("experiment_id", metavar="[EXPERIMENT]", type=int, required=False)
-@click.option(
-    "--state",
-    "state_names",
-    multiple=True,
-    type=click.Choice([state.value for state in states.TrialState], case_sensitive=False),
-    help="Only those in this state. Repeatable.",
-)
-@output.format_options
-@options.traceback_option
-def list_trials(
-    experiment_id: int | None, state_names: tuple[str, ...], as_json: bool, as_csv: bool
-) -> None:
-    """List trials, of one experiment or of all."""
-    with connect.open_calls() as calls:
-        found = calls.list_trials(
-            experiment_id, state_names=[states.TrialState(name) for name in state_names]
-        )
-    output.print_list(
-        found, columns.TRIAL_COLUMNS, as_json=as_json, as_csv=as_csv, if_empty="No trials."
-    )
 
 
 @trial.command(cls=FlagCommand)
@@ -273,7 +259,7 @@ def note(trial_id: int, text: str | None) -> None:
 
     \b
     quintain trial note 7 "diverged until the warm-up was longer"
-    quintain experiment list-trials 1 --where 'note ~ "warm-up"'
+    quintain trial list 1 --where 'note ~ "warm-up"'
     """
     if text is None:
         found = connect.ask(lambda calls: calls.get_trial(trial_id)).note

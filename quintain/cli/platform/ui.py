@@ -9,9 +9,9 @@ from quintain.client.home import logins
 
 
 @click.command(cls=FlagCommand)
-@click.option("--no_browser", is_flag=True, help="Only print the link.")
+@click.option("--no-browser", is_flag=True, help="Only print the link.")
 @options.runs_option
-@click.option("--sign_out_all", is_flag=True, help="First sign all browsers out.")
+@click.option("--sign-out-all", is_flag=True, help="First sign all browsers out.")
 @click.option("--json", "as_json", is_flag=True, help="Print the link as JSON; open no browser.")
 @options.traceback_option
 def ui(no_browser: bool, run_dirs: tuple[str, ...], sign_out_all: bool, as_json: bool) -> None:
@@ -24,7 +24,7 @@ def ui(no_browser: bool, run_dirs: tuple[str, ...], sign_out_all: bool, as_json:
     \b
     quintain ui
     quintain ui --runs runs/
-    quintain ui --no_browser
+    quintain ui --no-browser
     """
     home = home_lib.find_home()
     if run_dirs:

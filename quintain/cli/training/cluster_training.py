@@ -1,4 +1,4 @@
-"""`quintain train --cluster_workers`: one run, trained by processes on the machines of a master.
+"""`quintain train --cluster-workers`: one run, trained by processes on the machines of a master.
 
 It is an experiment of one trial, whose processes the master starts, watches and starts again. When
 it is done, its last checkpoint becomes the run's directory.
@@ -78,12 +78,12 @@ def run(
 
     if mode not in MODES:
         raise errors.ConfigError(
-            f"--cluster_workers: got --mode={mode}, expected {' or '.join(MODES)}; evaluate "
+            f"--cluster-workers: got --mode={mode}, expected {' or '.join(MODES)}; evaluate "
             "without it what was trained."
         )
     if not file_paths.is_local(model_dir):
         raise errors.ConfigError(
-            f"--model_dir: got {model_dir!r} with --cluster_workers, expected a directory of this "
+            f"--model-dir: got {model_dir!r} with --cluster-workers, expected a directory of this "
             "machine: the trained run is copied there. Checkpoints of the training lie where the "
             "master keeps them."
         )
@@ -107,7 +107,7 @@ def run(
         experiment = commands.create_experiment(
             yaml_io.dump(config),
             **sent_code.find(commands, directory, spec.code),
-            source="quintain train --cluster_workers",
+            source="quintain train --cluster-workers",
             origin=provenance.collect(directory),
         )
         note = {"experiment": experiment.id, "time": experiment.start_time, "config": config}
@@ -142,12 +142,12 @@ def _go_on_later(experiment: "experiment_lib.Experiment", directory: pathlib.Pat
         (directory / FILE_NAME).unlink(missing_ok=True)
         return (
             "Nothing was saved. Mend what failed, in the settings or the code if it is there, and "
-            f"train anew; --model_dir={directory} is free for that."
+            f"train anew; --model-dir={directory} is free for that."
         )
     return (
         "With the same settings and code, the same command goes on from its last checkpoint: give "
         "it once what failed is mended elsewhere (a file, a disk, a machine). With others it would "
-        "be another run: give that another --model_dir."
+        "be another run: give that another --model-dir."
     )
 
 
@@ -168,9 +168,9 @@ def _find_ray_slots(
     deadline_secs = time.monotonic() + _NODES_SECS
     is_new = home_lib.find_master(home) is None
     if is_new:
-        flags = ["--launcher=ray", f"--ray_address={address}"]
+        flags = ["--launcher=ray", f"--ray-address={address}"]
         if max_slots is not None:
-            flags.append(f"--ray_max_slots={max_slots}")
+            flags.append(f"--ray-max-slots={max_slots}")
         found = connect.start_in_background(home, flags=flags)
         if not is_quiet:
             click.echo(f"Started a master for Ray in the background (process {found.pid}).")
@@ -186,7 +186,7 @@ def _find_ray_slots(
     if awaited:
         raise errors.ConfigError(
             f"--ray: nothing is heard of {', '.join(awaited)}, which Ray counts among its nodes. "
-            f"Try again, or say by --cluster_workers={num_slots} that {num_slots} will do."
+            f"Try again, or say by --cluster-workers={num_slots} that {num_slots} will do."
         )
     if not num_slots and max_slots is None:
         raise errors.ConfigError(
@@ -270,7 +270,7 @@ def _find_code_dir(imports: Sequence[str]) -> pathlib.Path | None:
     if len(found) > 1:
         places = ", ".join(f"{name} ({path})" for path, name in found.items())
         raise errors.ConfigError(
-            f"--import: got modules of several directories, {places}; with --cluster_workers the "
+            f"--import: got modules of several directories, {places}; with --cluster-workers the "
             "directory with the code is copied to the machines: put them into one."
         )
     return next(iter(found), None)
@@ -288,8 +288,8 @@ def _read_note(directory: pathlib.Path, config: Mapping[str, Any]) -> dict[str, 
         note: dict[str, Any] = disk_errors.read_json(directory / FILE_NAME)
     except FileNotFoundError:
         raise errors.ConfigError(
-            f"--model_dir: {directory} has files, but no run of `quintain train "
-            "--cluster_workers`; choose a directory that is empty or not there."
+            f"--model-dir: {directory} has files, but no run of `quintain train "
+            "--cluster-workers`; choose a directory that is empty or not there."
         ) from None
     if note["config"] == json.loads(json.dumps(config)):
         return note
@@ -304,8 +304,8 @@ def _read_note(directory: pathlib.Path, config: Mapping[str, Any]) -> dict[str, 
         if former.get(path) != now.get(path) and not path.endswith(".type")
     ]
     raise errors.ConfigError(
-        f"--model_dir: {directory} is trained by experiment {note['experiment']} with other "
-        f"settings ({'; '.join(changed)}). Give those again to go on, or another --model_dir."
+        f"--model-dir: {directory} is trained by experiment {note['experiment']} with other "
+        f"settings ({'; '.join(changed)}). Give those again to go on, or another --model-dir."
     )
 
 
@@ -323,7 +323,7 @@ def _go_on(commands: "foreground.Commands", note: Mapping[str, Any]) -> "experim
             found = None
     if found is None or found.start_time != note["time"]:
         raise errors.ConfigError(
-            f"--model_dir: it is trained by experiment {number} of another master, or one that was "
+            f"--model-dir: it is trained by experiment {number} of another master, or one that was "
             "deleted; choose another directory."
         )
     if found.state is states.ExperimentState.PAUSED:

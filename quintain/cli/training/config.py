@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from quintain.cli import logs, options, output
-from quintain.cli.lazy_group import FlagCommand
+from quintain.cli.lazy_group import FlagCommand, LazyGroup
 from quintain.files import file_io
 
 if TYPE_CHECKING:
     from quintain.config import provenance
 
 
-@click.group()
+@click.group(cls=LazyGroup)
 def config() -> None:
     """Show, list, compare and describe experiments."""
     logs.set_up(is_verbose=False)
@@ -44,7 +44,7 @@ def list_experiments(as_json: bool, imports: tuple[str, ...]) -> None:
 
 @config.command(cls=FlagCommand)
 @options.experiment_options
-@click.option("--model_dir", metavar="DIR", help="Run whose config to show.")
+@click.option("--model-dir", metavar="DIR", help="Run whose config to show.")
 @click.option("--provenance", is_flag=True, help="Say beside each value what set it.")
 @output.json_option
 @options.traceback_option
@@ -67,7 +67,7 @@ def show(provenance: bool, as_json: bool, **flags: Any) -> None:
 
 @config.command(cls=FlagCommand)
 @options.experiment_options
-@click.option("--model_dir", metavar="DIR", help="Run whose experiment to describe.")
+@click.option("--model-dir", metavar="DIR", help="Run whose experiment to describe.")
 @click.option("-o", "--output", metavar="FILE", help="File to write; standard output by default.")
 @options.traceback_option
 def schema(output: str | None, **flags: Any) -> None:
@@ -109,7 +109,7 @@ def diff(first: str, second: str, as_json: bool, imports: tuple[str, ...]) -> No
     """Show in what FIRST and SECOND differ.
 
     Each is an experiment, a run's directory or a YAML file. A file that names no experiment, such
-    as one for --config_file, is compared with what it changes: it overrides the other one. Two of
+    as one for --config-file, is compared with what it changes: it overrides the other one. Two of
     them are compared as they are.
     """
     options.build_parse_options()

@@ -6,10 +6,10 @@ import click
 
 from quintain import errors
 from quintain.cli import logs, options, output, tensorflow_import
-from quintain.cli.lazy_group import FlagCommand
+from quintain.cli.lazy_group import FlagCommand, LazyGroup
 
 
-@click.group()
+@click.group(cls=LazyGroup)
 def data() -> None:
     """Prepare data for training."""
     logs.set_up(is_verbose=False)
@@ -17,25 +17,25 @@ def data() -> None:
 
 @data.command(cls=FlagCommand)
 @click.option("--input", "input_path", metavar="FILES", help="Text or TSV files and patterns.")
-@click.option("--tfds_name", metavar="NAME", help="TensorFlow Datasets entry, instead of --input.")
-@click.option("--tfds_split", default="train", show_default=True, metavar="SPLIT")
-@click.option("--tfds_data_dir", default="", metavar="DIR", help="Where the entry is prepared.")
+@click.option("--tfds-name", metavar="NAME", help="TensorFlow Datasets entry, instead of --input.")
+@click.option("--tfds-split", default="train", show_default=True, metavar="SPLIT")
+@click.option("--tfds-data-dir", default="", metavar="DIR", help="Where the entry is prepared.")
 @click.option("--features", metavar="NAMES", help="Its features with text, such as de,en.")
 @click.option("--output", required=True, metavar="FILE", help="Model to write, such as v.model.")
-@click.option("--vocab_size", type=click.IntRange(min=4), default=32_000, show_default=True)
+@click.option("--vocab-size", type=click.IntRange(min=4), default=32_000, show_default=True)
 @click.option(
-    "--model_type", type=click.Choice(["bpe", "unigram"]), default="bpe", show_default=True
+    "--model-type", type=click.Choice(["bpe", "unigram"]), default="bpe", show_default=True
 )
 @click.option(
-    "--character_coverage",
+    "--character-coverage",
     type=click.FloatRange(0, 1, min_open=True),
     default=0.9995,
     show_default=True,
     help="Share of the text whose characters get a token.",
 )
-@click.option("--max_lines", type=click.IntRange(min=1), help="Lines to train from, drawn from all")
+@click.option("--max-lines", type=click.IntRange(min=1), help="Lines to train from, drawn from all")
 @click.option(
-    "--control_symbols",
+    "--control-symbols",
     default="",
     metavar="TOKENS",
     help="Tokens that no text gives; BERT needs '[CLS],[SEP],[MASK]'.",
@@ -55,16 +55,16 @@ def sentencepiece(
 
     \b
     quintain data sentencepiece --input='corpus.*.txt.gz' --output=vocab.model
-    quintain data sentencepiece --tfds_name=wmt14_translate/de-en --features=de,en \
-        --output=vocab.model --max_lines=1000000
+    quintain data sentencepiece --tfds-name=wmt14_translate/de-en --features=de,en \
+        --output=vocab.model --max-lines=1000000
     """
     if bool(input_path) == bool(tfds_name):
         raise errors.ConfigError(
-            f"--input: got {input_path!r}, and --tfds_name {tfds_name!r}; expected one of the two."
+            f"--input: got {input_path!r}, and --tfds-name {tfds_name!r}; expected one of the two."
         )
     if tfds_name and not features:
         raise errors.ConfigError(
-            "--features: missing; name the features of --tfds_name that hold text, such as de,en."
+            "--features: missing; name the features of --tfds-name that hold text, such as de,en."
         )
     tensorflow_import.import_quietly()
     from quintain.nlp.data import train_sentencepiece
@@ -91,7 +91,7 @@ def sentencepiece(
     help="Text files and patterns, a text a line; repeat it for several languages.",
 )
 @click.option("--output", required=True, metavar="PREFIX", help="Start of the files to write.")
-@click.option("--vocab_file", required=True, metavar="FILE")
+@click.option("--vocab-file", required=True, metavar="FILE")
 @click.option(
     "--tokenization",
     type=click.Choice(["SentencePiece", "WordPiece"]),
@@ -99,18 +99,18 @@ def sentencepiece(
     show_default=True,
     help="What kind of vocabulary it is.",
 )
-@click.option("--lower_case/--nolower_case", default=True, show_default=True)
-@click.option("--seq_length", type=click.IntRange(min=8), default=512, show_default=True)
+@click.option("--lower-case/--nolower-case", default=True, show_default=True)
+@click.option("--seq-length", type=click.IntRange(min=8), default=512, show_default=True)
 @click.option(
-    "--max_predictions_per_seq", type=click.IntRange(min=1), default=76, show_default=True
+    "--max-predictions-per-seq", type=click.IntRange(min=1), default=76, show_default=True
 )
 @click.option(
-    "--masking_rate", type=click.FloatRange(0, 1, min_open=True), default=0.15, show_default=True
+    "--masking-rate", type=click.FloatRange(0, 1, min_open=True), default=0.15, show_default=True
 )
-@click.option("--whole_words", is_flag=True, help="Mask all tokens of a word together.")
-@click.option("--next_sentence", is_flag=True, help="Write pairs of segments.")
+@click.option("--whole-words", is_flag=True, help="Mask all tokens of a word together.")
+@click.option("--next-sentence", is_flag=True, help="Write pairs of segments.")
 @click.option(
-    "--dupe_factor",
+    "--dupe-factor",
     type=click.IntRange(min=1),
     default=1,
     show_default=True,
@@ -123,10 +123,10 @@ def sentencepiece(
     show_default=True,
     help="Exponent of a language's share; less than 1 writes small languages more often.",
 )
-@click.option("--num_shards", type=click.IntRange(min=1), default=1, show_default=True)
-@click.option("--use_v2_feature_names", is_flag=True, help="Name features input_word_ids ...")
+@click.option("--num-shards", type=click.IntRange(min=1), default=1, show_default=True)
+@click.option("--use-v2-feature-names", is_flag=True, help="Name features input_word_ids ...")
 @click.option("--seed", type=int, default=0, show_default=True)
-@click.option("--skip_bad", is_flag=True, help="Leave out lines that are not UTF-8, and say which.")
+@click.option("--skip-bad", is_flag=True, help="Leave out lines that are not UTF-8, and say which.")
 @options.traceback_option
 def mlm(
     inputs: tuple[str, ...],
@@ -143,15 +143,15 @@ def mlm(
     r"""Pack text files into TFRecords of masked words, to pretrain BERT on.
 
     \b
-    quintain data mlm --input='wiki/*.txt.gz' --vocab_file=v.model --output=records/wiki
+    quintain data mlm --input='wiki/*.txt.gz' --vocab-file=v.model --output=records/wiki
     quintain data mlm --input=de='de/*.txt' --input=fr='fr/*.txt' --smoothing=0.5 \
-        --vocab_file=v.model --output=records/both --num_shards=8
+        --vocab-file=v.model --output=records/both --num-shards=8
     """
     tensorflow_import.import_quietly()
     from quintain.nlp.data.masked import bert_vocabulary, masking, mlm_records
 
     vocabulary = bert_vocabulary.load(
-        vocab_file, tokenization, lower_case=lower_case, field="--vocab_file"
+        vocab_file, tokenization, lower_case=lower_case, field="--vocab-file"
     )
     rules = masking.MaskingRules.from_vocabulary(
         vocabulary,

@@ -11,16 +11,16 @@ from quintain.files import file_io
 
 
 @click.command(cls=FlagCommand)
-@click.option("--model_dir", required=True, metavar="DIR", help="Directory of a trained run.")
+@click.option("--model-dir", required=True, metavar="DIR", help="Directory of a trained run.")
 @click.option("--output", "target", required=True, metavar="DIR", help="Directory to write.")
 @options.checkpoint_option
 @options.search_options
-@click.option("--min_length", type=click.IntRange(min=0), help="Fewest tokens of a translation.")
+@click.option("--min-length", type=click.IntRange(min=0), help="Fewest tokens of a translation.")
 @click.option(
-    "--no_repeat_ngram_size", type=click.IntRange(min=0), help="Runs of tokens not to repeat."
+    "--no-repeat-ngram-size", type=click.IntRange(min=0), help="Runs of tokens not to repeat."
 )
 @click.option(
-    "--max_source_length", type=click.IntRange(min=1), help="Most tokens of a text; 1000."
+    "--max-source-length", type=click.IntRange(min=1), help="Most tokens of a text; 1000."
 )
 @click.option("--overwrite", is_flag=True, help="Replace an export that is there.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
@@ -46,9 +46,9 @@ def export(
     inputs give, without the labels, unless the task says something else (`build_export_module`).
 
     \b
-    quintain export --model_dir=runs/local --output=exports/local
-    quintain translate --model_dir=exports/local "the third of May"
-    quintain serve-model --model_dir=exports/local
+    quintain export --model-dir=runs/local --output=exports/local
+    quintain translate --model-dir=exports/local "the third of May"
+    quintain serve-model --model-dir=exports/local
     """
     logs.set_up(is_verbose=alsologtostderr)
     tensorflow_import.import_quietly()

@@ -121,7 +121,7 @@ def _answer(
         else:
             raise errors.DataError(
                 f"{problems[place]} The {num_before + place:,} instances before it are predicted. "
-                "Mend it, or give --skip_bad to leave such ones out."
+                "Mend it, or give --skip-bad to leave such ones out."
             )
     return len(problems)
 

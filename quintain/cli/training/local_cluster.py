@@ -262,7 +262,7 @@ class LocalCluster:
             self._tell(self._describe_end(task))
         if self._restarts_left < 1:
             self._show_tail(failed[0])
-            self._tell(f"Giving up after {self._max_restarts} restarts (--max_restarts).")
+            self._tell(f"Giving up after {self._max_restarts} restarts (--max-restarts).")
             return 1
         self._restarts_left -= 1
         self._tell(

@@ -1,4 +1,4 @@
-"""`quintain train --local_workers=N`: training in several processes of this machine."""
+"""`quintain train --local-workers=N`: training in several processes of this machine."""
 
 import shlex
 import sys
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from quintain.run import experiment_parser
 
 LOG_DIR: Final = "logs"
-OWN_FLAGS: Final = ("--local_workers", "--local_ps", "--max_restarts")
+OWN_FLAGS: Final = ("--local-workers", "--local-ps", "--max-restarts")
 _SYNCHRONOUS: Final = "multi_worker_mirrored"
 
 
@@ -60,8 +60,8 @@ def run(
     parsed_mode = run_mode.parse_mode(mode)
     if not parsed_mode.is_training:
         raise errors.ConfigError(
-            f"--local_workers: got {num_workers} with --mode={mode}; a cluster is for training. "
-            "Leave --local_workers out to evaluate."
+            f"--local-workers: got {num_workers} with --mode={mode}; a cluster is for training. "
+            "Leave --local-workers out to evaluate."
         )
     run_mode.check_run(parsed.params, parsed_mode, model_dir)
     is_asynchronous = parsed.params.runtime.distribution is cfg.Distribution.PARAMETER_SERVER

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     help="Instances to predict: .jsonl, .csv, .npz or .npy. Standard input is JSON lines.",
 )
 @click.option("--data", metavar="WHICH", help="Predict the run's own data: validation or train.")
-@click.option("--batch_size", type=click.IntRange(min=1), default=64, show_default=True)
+@click.option("--batch-size", type=click.IntRange(min=1), default=64, show_default=True)
 @click.option(
     "--window",
     type=click.IntRange(min=1),
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     help="Lines read ahead; similar ones among them are predicted together.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
-@click.option("--skip_bad", is_flag=True, help="Print an empty line for a line that can't be read.")
+@click.option("--skip-bad", is_flag=True, help="Print an empty line for a line that can't be read.")
 @options.log_option
 @options.traceback_option
 @staged_runs.reads
@@ -56,10 +56,10 @@ def predict(
     r"""Predict TEXTs, or each line of standard input, one line each.
 
     \b
-    quintain predict --model_dir=runs/languages "Wo ist der Bahnhof?"
-    quintain predict --model_dir=runs/languages --json < texts.txt
-    quintain predict --model_dir=runs/mine --input=examples.csv
-    quintain predict --model_dir=runs/mine --data=validation
+    quintain predict --model-dir=runs/languages "Wo ist der Bahnhof?"
+    quintain predict --model-dir=runs/languages --json < texts.txt
+    quintain predict --model-dir=runs/mine --input=examples.csv
+    quintain predict --model-dir=runs/mine --data=validation
 
     A model of texts is given texts; any other one instances, such as {"height": 1.5} in JSON
     lines, and answers in JSON lines with its outputs by name. `quintain serve-model` says at GET /
@@ -69,7 +69,7 @@ def predict(
     of pairs of texts, a line has both, with a tab between.
 
     An empty line is a text like any other. A line that is not UTF-8, or of the wrong number of
-    texts, ends the prediction after the lines before it; with --skip_bad its line of the output is
+    texts, ends the prediction after the lines before it; with --skip-bad its line of the output is
     empty, and it is reported.
     """
     logs.set_up(is_verbose=alsologtostderr)

@@ -18,7 +18,7 @@ _MAX_SHOWN: Final = 400
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8501, show_default=True)
 @click.option(
-    "--allowed_host",
+    "--allowed-host",
     "allowed_hosts",
     multiple=True,
     metavar="NAME[:PORT]",
@@ -26,21 +26,21 @@ _MAX_SHOWN: Final = 400
     "times.",
 )
 @click.option(
-    "--max_batch_size",
+    "--max-batch-size",
     type=click.IntRange(min=1),
     default=64,
     show_default=True,
     help="Most texts, or instances, that the model is given at a time.",
 )
 @click.option(
-    "--max_delay_ms",
+    "--max-delay-ms",
     type=click.FloatRange(min=0),
     default=5.0,
     show_default=True,
     help="How long a text waits for others to share a batch with.",
 )
 @click.option(
-    "--max_queue",
+    "--max-queue",
     type=click.IntRange(min=1),
     default=1024,
     show_default=True,
@@ -54,7 +54,7 @@ _MAX_SHOWN: Final = 400
     help="Seconds after which a request is given up with status 504.",
 )
 @options.search_options
-@click.option("--max_source_length", type=click.IntRange(min=1), help="Most tokens of a text.")
+@click.option("--max-source-length", type=click.IntRange(min=1), help="Most tokens of a text.")
 @options.precision_option
 @options.export_option
 @options.log_option
@@ -77,9 +77,9 @@ def serve_model(
     r"""Answer texts, or whatever else a model takes, over HTTP; requests share batches.
 
     \b
-    quintain serve-model --model_dir=runs/local
+    quintain serve-model --model-dir=runs/local
     curl localhost:8501/translate -d '{"texts": ["the third of May"]}'
-    quintain serve-model --model_dir=runs/mine
+    quintain serve-model --model-dir=runs/mine
     curl localhost:8501/predict -d '{"instances": [{"height": 1.5, "width": 2.0}]}'
 
     A model of sentences answers /predict. GET / says what an instance is. Others: /health,

@@ -1,4 +1,4 @@
-"""Runs in object stores (`--model_dir=s3://...`): commands work on local copies.
+"""Runs in object stores (`--model-dir=s3://...`): commands work on local copies.
 
 A helper process (`storage.run_uploader`) copies the run to this machine, and uploads it while it is
 trained. Commands get the directory of the copy; `name` gives the URL again, for people. TensorFlow
@@ -74,7 +74,7 @@ def trains(command: F) -> F:
 def _find_several(flags: dict[str, Any]) -> str | None:
     """Returns what says that several processes work on a run; None if nothing does."""
     if flags.get("local_workers") is not None:
-        return f"--local_workers={flags['local_workers']}"
+        return f"--local-workers={flags['local_workers']}"
     if str(flags.get("mode", "")).startswith("continuous"):
         return f"--mode={flags['mode']}"
     if len(json.loads(os.environ.get("TF_CONFIG") or "{}").get("cluster", {})) > 0:
@@ -86,7 +86,7 @@ def _check_several(url: str, several: str) -> None:
     """Raises unless several processes can work on a run, which only TensorFlow lets them."""
     if file_paths.scheme(url) != "gs":
         raise errors.ConfigError(
-            f"--model_dir: got {url!r} together with {several}: several processes would each have "
+            f"--model-dir: got {url!r} together with {several}: several processes would each have "
             "a copy of their own. Train in one process, or give a directory that all of them see, "
             "or one of gs://."
         )
@@ -94,7 +94,7 @@ def _check_several(url: str, several: str) -> None:
 
     if file_io.exists(file_paths.join(url, run_mirror.FILE_NAME)):
         raise errors.ConfigError(
-            f"--model_dir: got {url!r} together with {several}: the run was trained by one process "
+            f"--model-dir: got {url!r} together with {several}: the run was trained by one process "
             f"through a copy ({run_mirror.FILE_NAME}), and has to be gone on with so. Give several "
             "processes a directory of their own from the start."
         )
@@ -113,7 +113,7 @@ def reading(url: str) -> Iterator[str]:
         with _start("read", url, directory) as helper:
             found = _hear(helper, url)
         if not found.get("files"):
-            raise errors.ConfigError(f"--model_dir: got {url!r}, where nothing is.")
+            raise errors.ConfigError(f"--model-dir: got {url!r}, where nothing is.")
         _names[str(directory)] = url
         yield str(directory)
 
@@ -200,7 +200,7 @@ def _hear(helper: "subprocess.Popen[str]", url: str) -> dict[str, Any]:
     if "error" not in said:
         return said
     kind = errors.ConfigError if said.get("is_bad_input") else errors.OutputError
-    raise kind(f"--model_dir: {said['error']}")
+    raise kind(f"--model-dir: {said['error']}")
 
 
 def _finish(helper: "subprocess.Popen[str]", url: str, advice: str = "") -> None:
@@ -227,6 +227,6 @@ def _locked(place: pathlib.Path, url: str) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise errors.ConfigError(
-                f"--model_dir: got {url!r}, which another process of this machine trains now."
+                f"--model-dir: got {url!r}, which another process of this machine trains now."
             ) from None
         yield

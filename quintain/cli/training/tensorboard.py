@@ -51,7 +51,7 @@ _REFRESH_SECS: Final = 5.0
     help="Port on the loopback device.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the address as JSON.")
-@click.option("--until_stdin_closes", is_flag=True, hidden=True)
+@click.option("--until-stdin-closes", is_flag=True, hidden=True)
 @options.traceback_option
 def tensorboard(
     experiment_id: int | None,

@@ -38,49 +38,49 @@ _FINETUNE_MODE: Final = "continuous_train_and_eval"
     "--mode", default="train_and_eval", show_default=True, metavar="MODE", help=", ".join(MODES)
 )
 @click.option(
-    "--model_dir", metavar="DIR", help="Directory of the run. A run that is there is gone on with."
+    "--model-dir", metavar="DIR", help="Directory of the run. A run that is there is gone on with."
 )
-@click.option("--run_post_eval", is_flag=True, help="Evaluate once more at the end.")
+@click.option("--run-post-eval", is_flag=True, help="Evaluate once more at the end.")
 @click.option(
-    "--dry_run", is_flag=True, help="Build everything, run a few batches, report sizes and times."
+    "--dry-run", is_flag=True, help="Build everything, run a few batches, report sizes and times."
 )
 @click.option(
-    "--local_workers",
+    "--local-workers",
     type=click.IntRange(min=1),
     metavar="N",
     help="Train in N processes on this machine: synchronously, or with parameter servers if "
     "runtime.distribution_strategy says so.",
 )
 @click.option(
-    "--local_ps",
+    "--local-ps",
     type=click.IntRange(min=1),
     default=1,
     show_default=True,
     metavar="N",
-    help="With --local_workers: parameter servers to start, where they are asked for.",
+    help="With --local-workers: parameter servers to start, where they are asked for.",
 )
 @click.option(
-    "--max_restarts",
+    "--max-restarts",
     type=click.IntRange(min=0),
     default=3,
     show_default=True,
     metavar="N",
-    help="With --local_workers or --cluster_workers: how often dead processes are started again.",
+    help="With --local-workers or --cluster-workers: how often dead processes are started again.",
 )
 @options.cluster_options
 @click.option(
-    "--pretrain_steps",
+    "--pretrain-steps",
     type=click.IntRange(min=1),
     metavar="N",
     help="With --mode=continuous_train_and_eval: step of the last checkpoint to fine-tune.",
 )
 @click.option(
-    "--allow_config_change",
+    "--allow-config-change",
     is_flag=True,
     help="Go on with a run although its settings differ from those it was trained with.",
 )
 @click.option(
-    "--enable_async_checkpointing/--noenable_async_checkpointing",
+    "--enable-async-checkpointing/--noenable-async-checkpointing",
     "enable_async_checkpointing",
     default=True,
     show_default=True,
@@ -100,7 +100,7 @@ _FINETUNE_MODE: Final = "continuous_train_and_eval"
     "trainer.actions gives it arguments.",
 )
 @click.option(
-    "--overfit_batches",
+    "--overfit-batches",
     type=click.IntRange(min=1),
     metavar="N",
     help="Train on the first N batches again and again: a model that can learn learns them by "
@@ -110,7 +110,7 @@ _FINETUNE_MODE: Final = "continuous_train_and_eval"
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 @options.log_option
 @click.option("--tpu", metavar="ADDRESS", help="Overrides runtime.tpu.")
-@click.option("--tf_data_service", metavar="ADDRESS", help="Overrides the tf.data service address.")
+@click.option("--tf-data-service", metavar="ADDRESS", help="Overrides the tf.data service address.")
 @options.traceback_option
 @staged_runs.trains
 def train(
@@ -137,9 +137,9 @@ def train(
     r"""Train and evaluate an experiment, or go on with a run.
 
     \b
-    quintain train --experiment=translation/local --model_dir=runs/local
-    quintain train --model_dir=runs/local                      (go on with it)
-    quintain train --experiment=translation/small --model_dir=runs/mine \
+    quintain train --experiment=translation/local --model-dir=runs/local
+    quintain train --model-dir=runs/local                      (go on with it)
+    quintain train --experiment=translation/small --model-dir=runs/mine \
         --set task.train_data.input_path=train.tsv \
         --set task.validation_data.input_path=valid.tsv
     """
@@ -149,17 +149,17 @@ def train(
         flags["assignments"] += (f"task.train_data.overfit_batches={overfit_batches}",)
     profile_range = None if profile is None else _parse_profile(profile, mode, is_dry=dry_run)
     if ray_max_slots is not None and ray_address is None:
-        raise errors.ConfigError("--ray_max_slots: is for a Ray cluster; give --ray, too.")
+        raise errors.ConfigError("--ray-max-slots: is for a Ray cluster; give --ray, too.")
     if cluster_workers is not None or ray_address is not None:
         refused = {
-            "--dry_run": dry_run,
+            "--dry-run": dry_run,
             "--json": as_json,
-            "--local_workers": local_workers,
+            "--local-workers": local_workers,
             "--profile": profile,
-            "--run_post_eval": run_post_eval,
+            "--run-post-eval": run_post_eval,
             "--action": flags["actions"],
-            "--gin_file": flags["gin_file"],
-            "--gin_params": flags["gin_params"],
+            "--gin-file": flags["gin_file"],
+            "--gin-params": flags["gin_params"],
         }
         _train_on_cluster(
             [name for name, value in refused.items() if value],
@@ -286,12 +286,12 @@ def _check_flags(
     """Checks that flags are there which need each other."""
     if pretrain_steps is not None and mode != _FINETUNE_MODE:
         raise errors.ConfigError(
-            f"--pretrain_steps: got {pretrain_steps} with --mode={mode}, expected "
+            f"--pretrain-steps: got {pretrain_steps} with --mode={mode}, expected "
             "--mode=continuous_train_and_eval."
         )
     if not model_dir and not dry_run:
         raise errors.ConfigError(
-            "--model_dir: missing; say where the run is kept, as in runs/local."
+            "--model-dir: missing; say where the run is kept, as in runs/local."
         )
     if not flags["experiment"] and not flags["config_file"] and not model_dir:
         raise errors.ConfigError("--experiment: missing; `quintain config list` shows the names.")
@@ -332,7 +332,7 @@ def _parse_profile(text: str, mode: str, *, is_dry: bool) -> "step_profile.StepR
     steps = step_profile.StepRange.parse(text)
     is_one_training = run_mode.parse_mode(mode).is_training and mode != _FINETUNE_MODE
     if is_dry or not is_one_training:
-        where = "--dry_run" if is_dry else f"--mode={mode}"
+        where = "--dry-run" if is_dry else f"--mode={mode}"
         raise errors.ConfigError(
             f"--profile: got {text!r} with {where}, expected a mode that trains once, such as "
             "--mode=train; its steps are what is profiled."
@@ -342,8 +342,10 @@ def _parse_profile(text: str, mode: str, *, is_dry: bool) -> "step_profile.StepR
 
 def _join_gin(flags: dict[str, Any]) -> str:
     """Returns the gin flags as they were given, with a space before each."""
-    names = ("gin_file", "gin_params")
-    return "".join(f" --{name}={shlex.quote(one)}" for name in names for one in flags[name])
+    names = {"--gin-file": "gin_file", "--gin-params": "gin_params"}
+    return "".join(
+        f" {flag}={shlex.quote(one)}" for flag, name in names.items() for one in flags[name]
+    )
 
 
 def _finetune(
@@ -371,7 +373,7 @@ def _train_locally(
     """Trains in several processes of this machine, and exits with their exit code."""
     if dry_run or not model_dir:
         raise errors.ConfigError(
-            "--local_workers: a cluster needs a --model_dir, and can't be tried with --dry_run."
+            "--local-workers: a cluster needs a --model-dir, and can't be tried with --dry-run."
         )
     from quintain.cli.training import local_training
 
@@ -386,7 +388,7 @@ def _train_locally(
 def _train_on_cluster(refused: list[str], flags: dict[str, Any], **settings: Any) -> None:
     """Trains on the machines of a master, and exits with the exit code of the experiment."""
     if refused:
-        name = "--ray" if settings["num_slots"] is None else "--cluster_workers"
+        name = "--ray" if settings["num_slots"] is None else "--cluster-workers"
         raise errors.ConfigError(f"{name}: got it with {', '.join(refused)}; leave out.")
     from quintain.cli import tensorflow_import
     from quintain.cli.training import cluster_training

@@ -22,39 +22,39 @@ if TYPE_CHECKING:
 @click.command(cls=FlagCommand)
 @click.argument("text", nargs=-1)
 @options.model_options
-@click.option("--beam_size", type=click.IntRange(min=1), help="Candidates kept while searching.")
+@click.option("--beam-size", type=click.IntRange(min=1), help="Candidates kept while searching.")
 @click.option("--alpha", type=float, help="Strength of the length normalisation; 0 is none.")
-@click.option("--min_length", type=click.IntRange(min=0), help="Fewest tokens of a translation.")
+@click.option("--min-length", type=click.IntRange(min=0), help="Fewest tokens of a translation.")
 @click.option(
-    "--no_repeat_ngram_size",
+    "--no-repeat-ngram-size",
     type=click.IntRange(min=0),
     metavar="N",
     help="No translation holds the same N tokens in a row twice.",
 )
 @click.option("--prefix", default="", metavar="TEXT", help="What every translation starts with.")
 @click.option(
-    "--prefix_column", is_flag=True, help="Lines may have a tab and a prefix of their own."
+    "--prefix-column", is_flag=True, help="Lines may have a tab and a prefix of their own."
 )
-@click.option("--n_best", type=click.IntRange(min=1), help="Translations of each line.")
-@click.option("--with_scores", is_flag=True, help="Write the score and a tab before each.")
+@click.option("--n-best", type=click.IntRange(min=1), help="Translations of each line.")
+@click.option("--with-scores", is_flag=True, help="Write the score and a tab before each.")
 @click.option("--json", "as_json", is_flag=True, help="Write a JSON object for each line.")
 @click.option(
-    "--sampling_temperature",
+    "--sampling-temperature",
     type=float,
     metavar="T",
     help="Draw tokens instead of searching, logits divided by T; 0 takes the most probable.",
 )
-@click.option("--top_k", type=click.IntRange(min=0), help="Draw from the K most probable tokens.")
-@click.option("--top_p", type=float, help="Draw from the most probable tokens that make up P.")
+@click.option("--top-k", type=click.IntRange(min=0), help="Draw from the K most probable tokens.")
+@click.option("--top-p", type=float, help="Draw from the most probable tokens that make up P.")
 @click.option("--seed", type=int, help="Equal seeds draw equal translations.")
 @options.precision_option
-@click.option("--skip_bad", is_flag=True, help="An empty line for each line that can't be read.")
+@click.option("--skip-bad", is_flag=True, help="An empty line for each line that can't be read.")
 @click.option(
-    "--max_source_length",
+    "--max-source-length",
     type=click.IntRange(min=1),
     help="Most tokens of a line; 1000, or the limit of an export, by default.",
 )
-@click.option("--batch_size", type=click.IntRange(min=1), default=64, show_default=True)
+@click.option("--batch-size", type=click.IntRange(min=1), default=64, show_default=True)
 @click.option(
     "--window",
     type=click.IntRange(min=1),
@@ -81,22 +81,22 @@ def translate(
     r"""Translate TEXTs, or each line of standard input, one line each.
 
     \b
-    quintain translate --model_dir=runs/local "the third of May"
-    quintain translate --model_dir=runs/local < source.txt > translation.txt
+    quintain translate --model-dir=runs/local "the third of May"
+    quintain translate --model-dir=runs/local < source.txt > translation.txt
 
     Empty lines stay empty. A line that is not UTF-8 or is too long ends the translation after the
-    lines before it; with --skip_bad its translation is an empty line, and it is reported. With
-    --n_best=N there are N lines for each, which start with its number and a tab.
+    lines before it; with --skip-bad its translation is an empty line, and it is reported. With
+    --n-best=N there are N lines for each, which start with its number and a tab.
     """
     logs.set_up(is_verbose=alsologtostderr)
     if prefix_column and settings["prefix"]:
         raise errors.ConfigError(
-            f"--prefix: got {settings['prefix']!r} beside --prefix_column; give one of the two."
+            f"--prefix: got {settings['prefix']!r} beside --prefix-column; give one of the two."
         )
     if not text and sys.stdin.isatty():
         raise errors.ConfigError(
             "nothing to translate; give sentences as arguments, as in "
-            'quintain translate --model_dir=DIR "one two", or lines on standard input.'
+            'quintain translate --model-dir=DIR "one two", or lines on standard input.'
         )
     tensorflow_import.import_quietly()
     with start_up.without_collecting():

@@ -15,14 +15,14 @@ import click
 
 from quintain import errors
 from quintain.cli import logs, options, output
-from quintain.cli.lazy_group import ARGUMENTS_KEY, FlagCommand
+from quintain.cli.lazy_group import ARGUMENTS_KEY, FlagCommand, LazyGroup
 
 _BATCH_FIELD: Final = "task.train_data.global_batch_size"
 _MOST_DOUBLINGS: Final = 20
 _MOST_LINES: Final = 25
 
 
-@click.group()
+@click.group(cls=LazyGroup)
 def tune() -> None:
     r"""Find a learning rate, and the largest batch that fits.
 
@@ -214,7 +214,7 @@ def _try(size: int, arguments: list[str], limit: int) -> _Trial:
     """Trains a few steps with batches of a size."""
     command = [
         *(sys.executable, "-m", "quintain.cli.main", "train", *arguments),
-        *("--set", f"{_BATCH_FIELD}={size}", "--dry_run", "--mode=train", "--json", "--quiet"),
+        *("--set", f"{_BATCH_FIELD}={size}", "--dry-run", "--mode=train", "--json", "--quiet"),
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode == -signal.SIGKILL:

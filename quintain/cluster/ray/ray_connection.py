@@ -92,12 +92,12 @@ def _explain_connection(address: str, error: BaseException) -> str:
     if "Could not find any running Ray instance" in text:
         return (
             "ray_address: no Ray cluster runs on this machine. `ray start --head` starts one, "
-            "`ray start --address=HOST:6379` joins one; or give --ray_address=ray://HOST:10001 "
-            "for one elsewhere, or --ray_address=local for one of this machine alone."
+            "`ray start --address=HOST:6379` joins one; or give --ray-address=ray://HOST:10001 "
+            "for one elsewhere, or --ray-address=local for one of this machine alone."
         )
     if "raylet" in text.lower() or "node_ip_address" in text:
         return (
             f"This machine is no node of the Ray cluster at {address!r}: {text} Join it by `ray "
-            "start --address=HOST:PORT`, or give --ray_address=ray://HOST:10001."
+            "start --address=HOST:PORT`, or give --ray-address=ray://HOST:10001."
         )
     return f"There is no connection to the Ray cluster at {address!r}: {text}"

@@ -150,7 +150,7 @@ class RayLauncher(agent_launcher.AgentLauncher):
         if not count or problem:
             return problem if count else ""
         asked = f"{count} slot{'s' if count > 1 else ''} asked"
-        return f"Waiting for Ray to add nodes: {asked} (of --ray_max_slots={most})."
+        return f"Waiting for Ray to add nodes: {asked} (of --ray-max-slots={most})."
 
     def _list_busy(self) -> list[str]:
         """Returns the machines that have processes, or are about to have."""

@@ -64,7 +64,7 @@ def claim(
         raise errors.StateError(
             f"{problem} Nothing was started or deleted. Stop here and put the right database in "
             "its place, if you have a copy; or go on with this one by `quintain master start "
-            "--new_database`: the checkpoints stay where they are, and `quintain checkpoint "
+            "--new-database`: the checkpoints stay where they are, and `quintain checkpoint "
             "orphans` lists them."
         )
     if problem:

@@ -76,7 +76,7 @@ def _check(params: cfg.ExperimentConfig, model_dir: str, experiment: str) -> Non
     found = checkpoints.list_checkpoints(model_dir)
     if found:
         raise errors.ConfigError(
-            f"--model_dir: got {model_dir!r}, which has checkpoints ({found[-1]}); expected a new "
+            f"--model-dir: got {model_dir!r}, which has checkpoints ({found[-1]}); expected a new "
             "directory."
         )
     if params.trainer.optimizer_config.ema is not None:

@@ -85,8 +85,8 @@ class ServesPredictions(base_task.Task):
         """Returns the commands that predict the class, or the number, of texts."""
         del params
         return {
-            "predict": f"quintain predict --model_dir={model_dir} < texts.txt",
-            "serve": f"quintain serve-model --model_dir={model_dir}",
+            "predict": f"quintain predict --model-dir={model_dir} < texts.txt",
+            "serve": f"quintain serve-model --model-dir={model_dir}",
         }
 
     @override

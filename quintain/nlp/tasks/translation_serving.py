@@ -141,8 +141,8 @@ class ServesTranslations(base_task.Task):
         is_bundled = isinstance(path, str) and path.startswith("bundled:numbers_and_dates")
         sentence = "Sunday, the twenty-second of March" if is_bundled else "..."
         return {
-            "translate": f'quintain translate --model_dir={model_dir} "{sentence}"',
-            "serve": f"quintain serve-model --model_dir={model_dir}",
+            "translate": f'quintain translate --model-dir={model_dir} "{sentence}"',
+            "serve": f"quintain serve-model --model-dir={model_dir}",
         }
 
     @classmethod

@@ -81,7 +81,7 @@ def prepare(
         raise errors.ConfigError(
             f"{_field(side)}: got '', and there is no directory to keep a vocabulary "
             "trained from `task.train_data` in. Give the path of a SentencePiece model, or a model "
-            "directory (`--model_dir`, or `logging_dir` where the task is built in Python)."
+            "directory (`--model-dir`, or `logging_dir` where the task is built in Python)."
         )
     pairs = wmt_dataloader.read_pairs(train_data)
     sample = pairs[:: math.ceil(len(pairs) / max_pairs)]

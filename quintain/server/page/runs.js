@@ -9,7 +9,7 @@ import { html } from "./vendor/preact.js";
 import { Badge, Button, Empty, Loading, Problem, Steps } from "./widgets.js";
 
 const MOST_COMPARED = 8; // There are as many colours.
-const COMMAND = "quintain train --experiment=translation/local --model_dir=runs/local";
+const COMMAND = "quintain train --experiment=translation/local --model-dir=runs/local";
 
 /** @type {{key: string, label: string, isNumber?: boolean, value: (run: any) => any}[]} */
 const COLUMNS = [

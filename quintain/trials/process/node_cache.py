@@ -199,7 +199,7 @@ class NodeCache:
         return kind(
             f"{self._path}: there is no room in the cache of this machine for {_show(num_bytes)}: "
             f"its limit is {_show(self._limit_bytes)}, and {_show(free)} of the disk are free."
-            f"{others} Free some space, or start the agent with a larger --cache_limit or another "
+            f"{others} Free some space, or start the agent with a larger --cache-limit or another "
             "--cache."
         )
 

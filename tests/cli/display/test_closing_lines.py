@@ -31,10 +31,10 @@ def test_a_finished_run_shows_its_metrics_and_how_to_use_it(capsys):
         "  new|per_class  [1 2]",
         "",
         "The run in my runs is complete (1:15). What next:",
-        "  translate:      quintain translate --model_dir='my runs' \"...\"",
-        "  serve:          quintain serve-model --model_dir='my runs'",
-        "  train longer:   quintain train --model_dir='my runs' --set trainer.train_steps=16",
-        "  evaluate:       quintain train --mode=eval --model_dir='my runs'",
+        "  translate:      quintain translate --model-dir='my runs' \"...\"",
+        "  serve:          quintain serve-model --model-dir='my runs'",
+        "  train longer:   quintain train --model-dir='my runs' --set trainer.train_steps=16",
+        "  evaluate:       quintain train --mode=eval --model-dir='my runs'",
         "  look at curves: quintain tensorboard --run='my runs'",
     ]
 
@@ -46,7 +46,7 @@ def test_a_run_that_was_stopped_can_be_gone_on_with(capsys):
 
     assert lines[1].startswith("The run in my runs is at step 4 of 8, where it was stopped early")
     assert lines[4:] == [
-        "  resume:         quintain train --model_dir='my runs' --import=mine "
+        "  resume:         quintain train --model-dir='my runs' --import=mine "
         "--set trainer.early_stopping.patience=N",
         "  look at curves: quintain tensorboard --run='my runs'",
     ]
@@ -62,17 +62,18 @@ def test_a_sentence_of_the_corpus_of_the_package_is_there_to_try(capsys, path, s
 
     lines = show(capsys, train_lib.TrainResult(step=8, train_steps=8, logs={}), task=task)
 
-    assert lines[2] == f"  translate:      quintain translate --model_dir='my runs' \"{sentence}\""
+    assert lines[2] == f"  translate:      quintain translate --model-dir='my runs' \"{sentence}\""
 
 
-def test_a_dry_run_shows_sizes_and_times(capsys):
+@pytest.mark.parametrize("tokens", [512, 0])
+def test_a_dry_run_shows_sizes_and_times(capsys, tokens):
     report = dry_run.DryRunReport(
         num_parameters=1_234_567,
         layers={"encoder": 1_000_000, "head": 234_567},
         checkpoint_bytes=5_000_000,
         peak_memory_bytes=2**31,
         batch_examples=64,
-        batch_tokens=512,
+        batch_tokens=tokens,
         loss=5.0,
         first_step_secs=2.25,
         step_secs=0.01,
@@ -93,11 +94,11 @@ def test_a_dry_run_shows_sizes_and_times(capsys):
         "  parameters                 1,234,567",
         "  checkpoint                 4.8 MiB",
         "  peak memory                2.0 GiB",
-        "  batch                      64 examples, 512 tokens",
+        f"  batch                      64 examples{', 512 tokens' if tokens else ''}",
         "  first loss                 5.0000",
         "  first step                 2.2 s, compilation included",
         "  step                       10 ms",
         "  training                   7,276 steps, about 1:15",
         "  evaluated validation_loss  5.5",
-        "Nothing was kept. Leave --dry_run out to train.",
+        "Nothing was kept. Leave --dry-run out to train.",
     ]

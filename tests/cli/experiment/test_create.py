@@ -130,7 +130,8 @@ def test_code_has_to_be_given_where_it_is_needed(quintain, calls_fake, config, t
 
     code, _, stderr = quintain("experiment", "create", config, tmp_path / "nowhere", "--detach")
     assert code == 2
-    assert "expected a directory" in stderr
+    assert "expected the directory with the code of 'model_def:Digits'" in stderr
+    assert f"There is nothing at {tmp_path / 'nowhere'}." in stderr
 
     config.write_text(CONFIG.replace("model_def:Digits", "experiment:translation/local"))
     code, _, stderr = quintain("experiment", "create", config, "--detach")

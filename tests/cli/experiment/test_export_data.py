@@ -36,7 +36,7 @@ def test_all_that_is_known_is_written(quintain, calls_fake, tmp_path, kind):
 
 
 def test_parquet_keeps_types(quintain, calls_fake, tmp_path):
-    quintain("experiment", "export-data", 1, tmp_path / "x", "--format=parquet", "--no_logs")
+    quintain("experiment", "export-data", 1, tmp_path / "x", "--format=parquet", "--no-logs")
 
     trials = parquet.read_table(tmp_path / "x" / "trials.parquet").to_pydict()
     assert trials["hparams.net.units"][0] == 8

@@ -38,7 +38,7 @@ def test_list_takes_filters(quintain, calls_fake):
     [
         ("experiment", "list"),
         ("experiment", "describe", 1, 2),
-        ("experiment", "list-trials", 1),
+        ("trial", "list", 1),
         ("experiment", "list-checkpoints", 1),
         ("experiment", "best", 1, "--top", 2),
         ("trial", "list"),
@@ -74,7 +74,8 @@ def test_describe_shows_an_experiment_with_its_trials(quintain, calls_fake):
 
 
 def test_best_is_the_best_trial_with_the_checkpoint_of_its_best_validation(quintain, calls_fake):
-    _, stdout, _ = quintain("experiment", "best", 1)
+    _, stdout, stderr = quintain("experiment", "best", 1)
+    assert stderr == f"\nTo use its model: quintain checkpoint export {UUID} --output-dir=best\n"
     assert stdout.splitlines() == [
         "trial            2",
         "accuracy         0.75",
@@ -130,7 +131,7 @@ def test_what_is_not_there_is_an_error_with_exit_code_1(quintain, calls_fake):
 def test_a_narrow_terminal_cuts_hyperparameters_only(quintain, calls_fake, monkeypatch):
     monkeypatch.setenv("COLUMNS", "90")
 
-    _, stdout, _ = quintain("experiment", "list-trials", 1)
+    _, stdout, _ = quintain("trial", "list", 1)
 
     assert max(map(len, stdout.splitlines())) <= 90
     assert "COMPLETED" in stdout

@@ -5,7 +5,7 @@ import pytest
 
 
 def list_ids(quintain, *arguments):
-    code, stdout, stderr = quintain("experiment", "list-trials", 1, "--json", *arguments)
+    code, stdout, stderr = quintain("trial", "list", 1, "--json", *arguments)
     assert (code, stderr) == (0, "")
     return [one["id"] for one in json.loads(stdout)]
 
@@ -18,7 +18,7 @@ def test_trials_are_chosen_and_ordered(quintain, calls_fake):
 
 def test_columns_are_chosen_by_the_names_of_hyperparameters_and_metrics(quintain, calls_fake):
     _, stdout, _ = quintain(
-        "experiment", "list-trials", 1, "--columns", "id,lr,accuracy", "--where", "accuracy > 0"
+        "trial", "list", 1, "--columns", "id,lr,accuracy", "--where", "accuracy > 0"
     )
     assert [line.split() for line in stdout.splitlines()] == [
         ["ID", "LR", "ACCURACY"],
@@ -26,7 +26,7 @@ def test_columns_are_chosen_by_the_names_of_hyperparameters_and_metrics(quintain
         ["2", "0.05", "0.75"],
     ]
 
-    _, stdout, _ = quintain("experiment", "list-trials", 1, "--columns", "all", "--csv")
+    _, stdout, _ = quintain("trial", "list", 1, "--columns", "all", "--csv")
     row = next(csv.DictReader(stdout.splitlines()))
     assert (row["hparams.net.units"], row["validation/accuracy.best"]) == ("8", "0.5")
 
@@ -41,15 +41,33 @@ def test_columns_are_chosen_by_the_names_of_hyperparameters_and_metrics(quintain
     ],
 )
 def test_a_mistake_is_one_clear_message(quintain, calls_fake, arguments, message):
-    code, stdout, stderr = quintain("experiment", "list-trials", 1, *arguments)
+    code, stdout, stderr = quintain("trial", "list", 1, *arguments)
 
     assert (code, stdout) == (2, "")
     assert message in stderr
     assert "Traceback" not in stderr
 
 
+def test_states_and_an_expression_choose_together(quintain, calls_fake):
+    assert list_ids(quintain, "--state", "error", "--where", "id > 0 or id = 0") == [3]
+
+
+def test_an_expression_needs_an_experiment(quintain, calls_fake):
+    code, _, stderr = quintain("trial", "list", "--sort", "-id")
+
+    assert code == 2
+    assert "Give its number, too." in stderr
+
+
+def test_the_former_name_of_the_list_works_and_is_not_shown(quintain, calls_fake):
+    new, old = quintain("trial", "list", 1), quintain("experiment", "list-trials", 1)
+
+    assert new == old
+    assert "list-trials" not in quintain("experiment", "--help")[1]
+
+
 def test_that_there_are_no_such_trials_is_told(quintain, calls_fake):
-    _, _, stderr = quintain("experiment", "list-trials", 1, "--where", "accuracy > 5")
+    _, _, stderr = quintain("trial", "list", 1, "--where", "accuracy > 5")
 
     assert "Experiment 1 has no such trials." in stderr
 

@@ -186,7 +186,7 @@ def test_average_takes_the_newest_or_those_that_are_named(quintain, run_dir, arg
     output = run_dir.parent / "mean"
 
     code, stdout, _ = quintain(
-        "checkpoint", "average", f"--model_dir={run_dir}", *arguments, f"--output={output}"
+        "checkpoint", "average", f"--model-dir={run_dir}", *arguments, f"--output={output}"
     )
 
     assert code == 0
@@ -204,9 +204,9 @@ def test_average_of_paths_needs_no_model_dir(quintain, run_dir):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "--model_dir: missing"),
-        (["--model_dir=nowhere"], "holds 0 checkpoints (none)"),
-        (["--model_dir=nowhere", "--last=2", "ckpt-1"], "give one of both"),
+        ([], "--model-dir: missing"),
+        (["--model-dir=nowhere"], "holds 0 checkpoints (none)"),
+        (["--model-dir=nowhere", "--last=2", "ckpt-1"], "give one of both"),
         (["ckpt-1"], "there is no checkpoint 'ckpt-1'"),
     ],
 )

@@ -85,7 +85,7 @@ def test_what_could_not_be_moved_is_named_with_its_line(quintain, write):
     write("d.yaml", "entrypoint: m:T\nsearcher: {name: single, metric: a, max_lenght: 3}\n")
     directory = write("run.sh", "python -m official.nlp.train --x=1\n").parent
 
-    code, _, stderr = quintain("migrate", directory, "--dry_run")
+    code, _, stderr = quintain("migrate", directory, "--dry-run")
 
     assert code == 1
     lines = {line.removeprefix(f"{directory}/") for line in stderr.splitlines()}

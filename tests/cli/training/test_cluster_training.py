@@ -149,7 +149,7 @@ def test_a_master_that_is_started_for_ray_asks_for_nodes_where_there_are_none(mo
     started = Started(monkeypatch, 0)
 
     assert cluster_training._find_ray_slots("auto", 4, is_quiet=True) == 0
-    assert started.flags == ["--launcher=ray", "--ray_address=auto", "--ray_max_slots=4"]
+    assert started.flags == ["--launcher=ray", "--ray-address=auto", "--ray-max-slots=4"]
 
 
 def test_nodes_that_join_later_are_waited_for(monkeypatch):
@@ -172,7 +172,7 @@ def test_a_node_that_does_not_come_is_named_and_not_left_out(monkeypatch):
     Started(monkeypatch, (1, "b"), (1, "b"))
     monkeypatch.setattr(cluster_training, "_NODES_SECS", 0.0)
 
-    with pytest.raises(errors.ConfigError, match=r"heard of b, .*--cluster_workers=1"):
+    with pytest.raises(errors.ConfigError, match=r"heard of b, .*--cluster-workers=1"):
         cluster_training._find_ray_slots("auto", None, is_quiet=True)
     assert cluster_training._find_ray_slots("auto", None, least=1, is_quiet=True) == 1
 
@@ -183,17 +183,17 @@ def test_without_asking_there_have_to_be_nodes(monkeypatch):
 
     with pytest.raises(errors.ConfigError, match="no machines beside its own"):
         cluster_training._find_ray_slots("auto", None, is_quiet=True)
-    assert started.flags == ["--launcher=ray", "--ray_address=auto"]
+    assert started.flags == ["--launcher=ray", "--ray-address=auto"]
 
 
 def test_nodes_are_asked_for_on_a_ray_cluster_only(tmp_path):
     done = CliRunner().invoke(
         cli,
         [
-            *("train", "--experiment=translation/local", f"--model_dir={tmp_path}/x"),
-            *("--cluster_workers=2", "--ray_max_slots=2"),
+            *("train", "--experiment=translation/local", f"--model-dir={tmp_path}/x"),
+            *("--cluster-workers=2", "--ray-max-slots=2"),
         ],
     )
 
     assert isinstance(done.exception, errors.ConfigError)
-    assert str(done.exception).startswith("--ray_max_slots: is for a Ray cluster")
+    assert str(done.exception).startswith("--ray-max-slots: is for a Ray cluster")

@@ -30,7 +30,7 @@ def test_show_gives_yaml_that_runs_again(quintain, tmp_path):
     path = tmp_path / "my.yaml"
     path.write_text(stdout)
 
-    code, again, stderr = quintain("config", "show", f"--config_file={path}")
+    code, again, stderr = quintain("config", "show", f"--config-file={path}")
 
     assert code == 0, stderr
     assert again == stdout
@@ -53,7 +53,7 @@ def test_show_says_what_set_each_value(quintain, tmp_path):
 
     lines = {line.partition(":")[0].strip(): line for line in stdout.splitlines()}
     assert lines["train_steps"].endswith(f"# {path}:2")
-    assert lines["max_to_keep"].endswith("# --params_override")
+    assert lines["max_to_keep"].endswith("# --params-override")
     assert lines["steps_per_loop"].endswith("# factory translation/local")
 
 
@@ -144,7 +144,7 @@ def test_an_error_in_a_file_names_its_line(quintain, tmp_path):
     path.write_text("trainer:\n  train_stepz: 7\nrunntime: {}\n")
 
     code, _, stderr = quintain(
-        "config", "show", "--experiment=translation/local", f"--config_file={path}"
+        "config", "show", "--experiment=translation/local", f"--config-file={path}"
     )
 
     assert code == 2

@@ -19,7 +19,7 @@ def _run(*arguments):
 
 
 def test_a_vocabulary_is_trained_from_files(corpus, tmp_path, capfd):
-    code = _run(f"--input={corpus}", f"--output={tmp_path}/v.model", "--vocab_size=80")
+    code = _run(f"--input={corpus}", f"--output={tmp_path}/v.model", "--vocab-size=80")
 
     assert code == 0
     assert f"Wrote {tmp_path}/v.model and {tmp_path}/v.vocab." in capfd.readouterr().out
@@ -33,8 +33,8 @@ def test_a_vocabulary_is_trained_from_files(corpus, tmp_path, capfd):
     ("arguments", "message"),
     [
         ([], "expected one of the two"),
-        (["--input=x", "--tfds_name=y"], "expected one of the two"),
-        (["--tfds_name=y"], "--features: missing"),
+        (["--input=x", "--tfds-name=y"], "expected one of the two"),
+        (["--tfds-name=y"], "--features: missing"),
         (["--input=/nowhere/x.txt"], "input: no file '/nowhere/x.txt'"),
     ],
 )
@@ -47,7 +47,7 @@ def test_wrong_arguments_are_named(arguments, message, tmp_path, capfd):
 
 
 def test_tokens_that_no_text_gives_can_be_added(corpus, tmp_path):
-    flags = ["--vocab_size=80", "--control_symbols=[CLS], [SEP],[MASK]"]
+    flags = ["--vocab-size=80", "--control-symbols=[CLS], [SEP],[MASK]"]
 
     code = _run(f"--input={corpus}", f"--output={tmp_path}/v.model", *flags)
 

@@ -32,8 +32,8 @@ def folder(tmp_path_factory):
 def run(folder, tmp_path):
     def run(*arguments, inputs=("de={}/de*", "fr={}/fr.txt")):
         flags = [f"--input={path.format(folder)}" for path in inputs]
-        flags += [f"--vocab_file={folder}/v.model", f"--output={tmp_path}/out/r"]
-        return main.run(["data", "mlm", *flags, "--seq_length=32", *arguments])
+        flags += [f"--vocab-file={folder}/v.model", f"--output={tmp_path}/out/r"]
+        return main.run(["data", "mlm", *flags, "--seq-length=32", *arguments])
 
     return run
 
@@ -59,7 +59,7 @@ def restore_ids(batch):
 
 @pytest.mark.slow
 def test_text_of_several_languages_becomes_records_that_train(run, folder, tmp_path, capfd):
-    code = run("--num_shards=3")
+    code = run("--num-shards=3")
 
     assert code == 0
     output = capfd.readouterr().out
@@ -92,7 +92,7 @@ def test_the_same_text_gives_the_same_records(run, tmp_path):
 def test_small_languages_can_be_written_more_often(run, tmp_path, capfd):
     run()
     before = capfd.readouterr().out
-    run("--smoothing=0.01", "--dupe_factor=2")
+    run("--smoothing=0.01", "--dupe-factor=2")
     after = capfd.readouterr().out
 
     counts = [[int(line.split()[-2]) for line in text.splitlines()[:2]] for text in (before, after)]
@@ -103,7 +103,7 @@ def test_small_languages_can_be_written_more_often(run, tmp_path, capfd):
 
 @pytest.mark.slow
 def test_pairs_are_written(run, tmp_path):
-    run("--next_sentence", "--use_v2_feature_names", "--dupe_factor=5")
+    run("--next-sentence", "--use-v2-feature-names", "--dupe-factor=5")
 
     batch = load(tmp_path, use_next_sentence_label=True, use_v2_feature_names=True)
 
@@ -121,7 +121,7 @@ def test_a_bad_line_is_named_and_can_be_left_out(run, tmp_path, capfd):
 
     refused = run(inputs=[str(path)])
     message = capfd.readouterr().err
-    skipped = run("--skip_bad", inputs=[str(path)])
+    skipped = run("--skip-bad", inputs=[str(path)])
 
     assert refused == main.EXIT_BAD_INPUT
     assert "bad.txt:2: byte 0xff is not UTF-8" in message
@@ -168,7 +168,7 @@ def test_more_text_than_memory_gives_the_same_examples_in_another_order(
 @pytest.mark.long("Much text: tests/nlp/data/masked has it in small")
 @pytest.mark.slow
 def test_pairs_are_found_in_pieces_too(run, tmp_path, many_buckets):
-    assert run("--next_sentence", "--dupe_factor=3") == 0
+    assert run("--next-sentence", "--dupe-factor=3") == 0
 
     labels = load(tmp_path, use_next_sentence_label=True)["next_sentence_labels"]
     assert 0.3 < labels.mean() < 0.7

@@ -15,8 +15,8 @@ def test_an_export_is_described_and_translates(quintain, model_dir, tmp_path):
     target = tmp_path / "new" / "export"
 
     code, out, err = quintain(
-        "export", f"--model_dir={model_dir}", f"--output={target}", "--json", "--num_outputs=2",
-        "--max_source_length=30",
+        "export", f"--model-dir={model_dir}", f"--output={target}", "--json", "--num-outputs=2",
+        "--max-source-length=30",
     )  # fmt: skip
 
     assert (code, err) == (0, "")
@@ -38,7 +38,7 @@ def test_an_export_of_a_classifier_is_loaded_by_plain_tensorflow(
 ):
     target = tmp_path / "export"
 
-    code, out, _ = quintain("export", f"--model_dir={classifier_dir}", f"--output={target}")
+    code, out, _ = quintain("export", f"--model-dir={classifier_dir}", f"--output={target}")
 
     assert code == 0
     assert f"Exported {classifier_dir}/ckpt-1 to {target} (" in out
@@ -52,20 +52,20 @@ def test_an_export_of_a_classifier_is_loaded_by_plain_tensorflow(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--model_dir=nowhere", "--output=x"], "holds no usable checkpoint"),
-        (["--output=x"], "Missing option '--model_dir'"),
-        (["--model_dir={run}", "--output={taken}"], "which exists; give overwrite"),
-        (["--model_dir={run}", "--output={taken}", "--overwrite"], "which is no export"),
-        (["--model_dir={run}", "--output=x", "--checkpoint=ckpt-9"], "ckpt-9"),
+        (["--model-dir=nowhere", "--output=x"], "holds no usable checkpoint"),
+        (["--output=x"], "Missing option '--model-dir'"),
+        (["--model-dir={run}", "--output={taken}"], "which exists; give overwrite"),
+        (["--model-dir={run}", "--output={taken}", "--overwrite"], "which is no export"),
+        (["--model-dir={run}", "--output=x", "--checkpoint=ckpt-9"], "ckpt-9"),
         (
-            ["--model_dir={run}", "--output=x", "--num_outputs=9", "--beam_size=2"],
+            ["--model-dir={run}", "--output=x", "--num-outputs=9", "--beam-size=2"],
             "num_outputs: got 9",
         ),
         (
-            ["--model_dir={classifier}", "--output=x", "--beam_size=3"],
+            ["--model-dir={classifier}", "--output=x", "--beam-size=3"],
             "takes no options",
         ),
-        (["--model_dir={classifier}", "--output=x", "--checkpoint={run}/ckpt-1"], "ckpt-1"),
+        (["--model-dir={classifier}", "--output=x", "--checkpoint={run}/ckpt-1"], "ckpt-1"),
     ],
 )
 def test_mistakes_are_named_and_leave_nothing(

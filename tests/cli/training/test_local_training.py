@@ -8,7 +8,7 @@ from quintain.run import experiment_parser
 def test_the_command_to_go_on_with_can_be_given_as_it_is_shown(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(local_cluster.LocalCluster, "run", lambda _: 130)
     model_dir = f"{tmp_path}/a run"
-    arguments = ["--experiment=translation/local", f"--model_dir={model_dir}", "--set", "x='y'"]
+    arguments = ["--experiment=translation/local", f"--model-dir={model_dir}", "--set", "x='y'"]
 
     code = local_training.run(
         experiment_parser.ParseConfigOptions(experiment="translation/local"),

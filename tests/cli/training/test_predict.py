@@ -44,7 +44,7 @@ def run(monkeypatch, capfd):
         )
         if lines is not None:
             monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines)))
-        code = main.run(["predict", "--model_dir=runs/x", *arguments])
+        code = main.run(["predict", "--model-dir=runs/x", *arguments])
         captured = capfd.readouterr()
         return code, captured.out, captured.err
 
@@ -62,7 +62,7 @@ def test_lines_come_in_windows_and_batches_and_an_empty_one_is_a_text(run):
     model = Measure()
 
     code, out, _ = run(
-        "--window=3", "--batch_size=2", lines=b"abc\n\nlonger\n" + b"x" * 100_000, model=model
+        "--window=3", "--batch-size=2", lines=b"abc\n\nlonger\n" + b"x" * 100_000, model=model
     )
 
     assert code == 0
@@ -80,11 +80,11 @@ def test_without_skipping_the_lines_before_a_bad_one_are_written(run):
 
     assert (code, out) == (2, "short\t0.7500\n")
     assert "line 2: not UTF-8 at byte 0. The 1 lines before it are predicted." in err
-    assert "--skip_bad" in err
+    assert "--skip-bad" in err
 
 
 def test_skipped_lines_are_empty_and_reported_with_their_numbers(run):
-    code, out, err = run("--skip_bad", "--window=2", lines=BAD)
+    code, out, err = run("--skip-bad", "--window=2", lines=BAD)
 
     assert (code, out) == (0, "short\t0.7500\n\nlong\t0.7500\nshort\t0.7500\n")
     assert "line 2: not UTF-8 at byte 0; skipped." in err
@@ -94,7 +94,7 @@ def test_skipped_lines_are_empty_and_reported_with_their_numbers(run):
 def test_lines_of_pairs_have_two_fields(run):
     lines = b"a\tb\nabc\nabc\tabc\na\tb\tc\n"
 
-    code, out, err = run("--skip_bad", lines=lines, model=Measure(num_fields=2))
+    code, out, err = run("--skip-bad", lines=lines, model=Measure(num_fields=2))
     stopped = run(lines=lines, model=Measure(num_fields=2))
 
     assert (code, out) == (0, "short\t0.7500\n\nlong\t0.7500\n\n")
@@ -104,7 +104,7 @@ def test_lines_of_pairs_have_two_fields(run):
 
 
 def test_json_says_everything(run):
-    _, out, _ = run("--json", "--skip_bad", lines=BAD)
+    _, out, _ = run("--json", "--skip-bad", lines=BAD)
 
     first, second, *_ = (json.loads(line) for line in out.splitlines())
     assert first == {
@@ -141,7 +141,7 @@ def test_progress_is_shown_where_only_the_errors_go_to_a_terminal(run, monkeypat
 def test_a_reader_that_has_enough_is_no_error(classifier_dir):
     command = (
         f"yes 'ein Haus' | head -n 20000 | {sys.executable} -m quintain.cli.main predict "
-        f"--model_dir={classifier_dir} --window=100 | head -n 1"
+        f"--model-dir={classifier_dir} --window=100 | head -n 1"
     )
 
     result = subprocess.run(

@@ -24,7 +24,7 @@ class Server:
         self.process = subprocess.Popen(
             [
                 *(sys.executable, "-m", "quintain.cli.main", "serve-model"),
-                *(f"--model_dir={model_dir}", "--port=0", *options),
+                *(f"--model-dir={model_dir}", "--port=0", *options),
             ],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -92,7 +92,7 @@ def ask_while_stopping(server, sent, *texts):
 @pytest.mark.slow
 @pytest.mark.e2e
 def test_translations_are_answered_and_an_interrupt_waits_for_the_last(start, model_dir):
-    server = start(model_dir, "--max_queue=10000", "--max_source_length=20")
+    server = start(model_dir, "--max-queue=10000", "--max-source-length=20")
     status, content = server.ask("red house", "")
     assert status == 200
     first, second = json.loads(content)["translations"]
@@ -115,7 +115,7 @@ def test_translations_are_answered_and_an_interrupt_waits_for_the_last(start, mo
 @pytest.mark.slow
 @pytest.mark.e2e
 def test_predictions_are_answered_and_a_request_to_end_is_no_failure(start, classifier_dir):
-    server = start(classifier_dir, f"--max_delay_ms={DELAY_MS}")
+    server = start(classifier_dir, f"--max-delay-ms={DELAY_MS}")
     assert server.url.endswith("/predict")
 
     ended, answers = ask_while_stopping(server, signal.SIGTERM, "ein Haus")
@@ -129,7 +129,7 @@ def test_predictions_are_answered_and_a_request_to_end_is_no_failure(start, clas
 def test_a_port_that_is_taken_is_an_error(quintain, model_dir):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        code, out, err = quintain("serve-model", f"--model_dir={model_dir}", f"--port={port}")
+        code, out, err = quintain("serve-model", f"--model-dir={model_dir}", f"--port={port}")
 
     assert (code, out) == (2, "")
     assert f"--port: got {port}, which can't be listened on" in err
@@ -138,13 +138,13 @@ def test_a_port_that_is_taken_is_an_error(quintain, model_dir):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--model_dir=nowhere"], "holds no usable checkpoint"),
-        (["--model_dir={run}", "--host=no.such.host.invalid"], "which can't be found"),
-        (["--model_dir={run}", "--port=70000"], "70000 is not in the range"),
-        (["--model_dir={run}", "--checkpoint=ckpt-9"], "ckpt-9"),
-        (["--model_dir={run}", "--num_outputs=9", "--beam_size=2"], "num_outputs: got 9"),
-        (["--model_dir={classifier}", "--beam_size=3"], "takes no options"),
-        (["--model_dir={classifier}", "--max_source_length=3"], "takes no options"),
+        (["--model-dir=nowhere"], "holds no usable checkpoint"),
+        (["--model-dir={run}", "--host=no.such.host.invalid"], "which can't be found"),
+        (["--model-dir={run}", "--port=70000"], "70000 is not in the range"),
+        (["--model-dir={run}", "--checkpoint=ckpt-9"], "ckpt-9"),
+        (["--model-dir={run}", "--num-outputs=9", "--beam-size=2"], "num_outputs: got 9"),
+        (["--model-dir={classifier}", "--beam-size=3"], "takes no options"),
+        (["--model-dir={classifier}", "--max-source-length=3"], "takes no options"),
     ],
 )
 def test_mistakes_are_named_before_anything_is_served(

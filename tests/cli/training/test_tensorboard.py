@@ -156,7 +156,7 @@ def test_a_tensorboard_ends_with_what_has_started_it(home):
     """As where the master is killed: the pipe is closed by the system."""
     process = subprocess.Popen(
         [sys.executable, "-m", "quintain.cli.main", "tensorboard", "--json", "--trial=1",
-         "--until_stdin_closes"],
+         "--until-stdin-closes"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         env={**os.environ, "QUINTAIN_HOME": str(home.path)},
     )  # fmt: skip

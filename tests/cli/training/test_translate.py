@@ -46,7 +46,7 @@ def run(model, monkeypatch, capfd):
     def call(*arguments, lines=None):
         if lines is not None:
             monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines)))
-        code = main.run(["translate", "--model_dir=runs/x", *arguments])
+        code = main.run(["translate", "--model-dir=runs/x", *arguments])
         captured = capfd.readouterr()
         return code, captured.out, captured.err
 
@@ -75,11 +75,11 @@ def test_without_skipping_the_lines_before_a_bad_one_are_written(run):
     assert out == "cba\n"
     assert "line 2: not UTF-8 at byte 0" in err
     assert "1 lines before it" in err
-    assert "--skip_bad" in err
+    assert "--skip-bad" in err
 
 
 def test_a_line_of_too_many_tokens_is_bad(run):
-    code, out, err = run("--max_source_length=4", lines=b"abc\none two three four\nxy\n")
+    code, out, err = run("--max-source-length=4", lines=b"abc\none two three four\nxy\n")
 
     assert code != 0
     assert out == "cba\n"
@@ -87,7 +87,7 @@ def test_a_line_of_too_many_tokens_is_bad(run):
 
 
 def test_skipped_lines_are_empty_and_reported_with_their_numbers(run):
-    code, out, err = run("--max_source_length=4", "--skip_bad", lines=BAD)
+    code, out, err = run("--max-source-length=4", "--skip-bad", lines=BAD)
 
     assert code == 0
     assert out == "cba\n!\n".replace("!", "") + "ed\n\nyx\n"
@@ -97,13 +97,13 @@ def test_skipped_lines_are_empty_and_reported_with_their_numbers(run):
 
 
 def test_several_translations_start_with_the_number_of_their_line(run):
-    _, out, _ = run("--n_best=2", "--with_scores", "ab", "c")
+    _, out, _ = run("--n-best=2", "--with-scores", "ab", "c")
 
     assert out == "1\t-0.5000\tba\n1\t-1.5000\tba!\n2\t-0.5000\tc\n2\t-1.5000\tc!\n"
 
 
 def test_json_says_everything(run):
-    _, out, _ = run("--json", "--skip_bad", "--n_best=2", lines="ü\n".encode() + b"\xff\n")
+    _, out, _ = run("--json", "--skip-bad", "--n-best=2", lines="ü\n".encode() + b"\xff\n")
 
     first, second = (json.loads(line) for line in out.splitlines())
     assert first == {
@@ -138,8 +138,8 @@ def test_a_translation_is_one_line_whatever_it_holds(run):
 
 def test_options_reach_the_search(run, model):
     code, out, _ = run(
-        "--prefix=So ", "--beam_size=3", "--alpha=0.2", "--min_length=2", "--seed=4",
-        "--no_repeat_ngram_size=3", "--top_k=5", "--batch_size=7", "--precision=bfloat16", "ab",
+        "--prefix=So ", "--beam-size=3", "--alpha=0.2", "--min-length=2", "--seed=4",
+        "--no-repeat-ngram-size=3", "--top-k=5", "--batch-size=7", "--precision=bfloat16", "ab",
     )  # fmt: skip
 
     assert (code, out) == (0, "So ba\n")
@@ -161,8 +161,8 @@ def test_options_reach_the_search(run, model):
 def test_lines_may_have_prefixes_of_their_own(run):
     lines = b"ab\tSo \ncd\n\nef\tNo, \n"
 
-    assert run("--prefix_column", lines=lines)[:2] == (0, "So ba\ndc\n\nNo, fe\n")
-    first = json.loads(run("--prefix_column", "--json", lines=lines)[1].splitlines()[0])
+    assert run("--prefix-column", lines=lines)[:2] == (0, "So ba\ndc\n\nNo, fe\n")
+    first = json.loads(run("--prefix-column", "--json", lines=lines)[1].splitlines()[0])
     assert first == {
         "line": 1,
         "source": "ab",
@@ -180,7 +180,7 @@ def test_lines_may_have_prefixes_of_their_own(run):
 )
 def test_a_line_with_a_wrong_prefix_is_bad(run, line, problem):
     code, out, err = run(
-        "--prefix_column", "--skip_bad", "--max_source_length=4", lines=b"ab\n" + line + b"\ncd\n"
+        "--prefix-column", "--skip-bad", "--max-source-length=4", lines=b"ab\n" + line + b"\ncd\n"
     )
 
     assert (code, out) == (0, "ba\n\ndc\n")
@@ -188,10 +188,10 @@ def test_a_line_with_a_wrong_prefix_is_bad(run, line, problem):
 
 
 def test_prefixes_come_one_way(run):
-    code, _, err = run("--prefix_column", "--prefix=So", "ab")
+    code, _, err = run("--prefix-column", "--prefix=So", "ab")
 
     assert code == 2
-    assert "--prefix: got 'So' beside --prefix_column" in err
+    assert "--prefix: got 'So' beside --prefix-column" in err
 
 
 def test_progress_is_shown_where_only_the_errors_go_to_a_terminal(run, monkeypatch):

@@ -74,7 +74,7 @@ def test_an_empty_database_beside_checkpoints_is_refused_until_a_user_wants_it(h
     former = home_identity.claim(home, open_store())
     save(home, home_id=former)
     lost = open_store("new.db")
-    with pytest.raises(errors.StateError, match=r"1 checkpoints are in .*--new_database"):
+    with pytest.raises(errors.StateError, match=r"1 checkpoints are in .*--new-database"):
         home_identity.claim(home, lost)
     with lost.reading() as session:
         assert session.get_home_id() is None
@@ -113,7 +113,7 @@ def test_the_database_of_another_home_is_refused(home, open_store, tmp_path):
         home_identity.claim(home, other)
     with pytest.raises(errors.StateError, match="Use that home") as refused:
         home_identity.claim(home, other, accept_new_database=True)
-    assert "--new_database" not in str(refused.value)
+    assert "--new-database" not in str(refused.value)
     assert home_identity.read_id(home) != "theirs"
 
 

@@ -97,7 +97,7 @@ def test_a_missing_vocabulary_file_is_an_error(prepare, tmp_path):
 
 
 def test_neither_vocabulary_nor_directory_is_an_error(prepare):
-    with pytest.raises(errors.ConfigError, match=r"sentencepiece_model_path.*--model_dir"):
+    with pytest.raises(errors.ConfigError, match=r"sentencepiece_model_path.*--model-dir"):
         prepare()
 
 

@@ -80,7 +80,7 @@ class BertVocabulary(tf.Module, abc.ABC):
             raise errors.ConfigError(
                 f"{self.path}: the vocabulary has no token {token}, which BERT needs. Train it "
                 "with `quintain data sentencepiece "
-                f"--control_symbols='{','.join(SPECIAL_TOKENS)}'`."
+                f"--control-symbols='{','.join(SPECIAL_TOKENS)}'`."
             )
         return self._ids[token]
 

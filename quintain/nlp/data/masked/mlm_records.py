@@ -199,7 +199,7 @@ def _read_texts(paths: Sequence[str], settings: RecordSettings, report: Report) 
 
     def skip(error: errors.DataError) -> None:
         if not settings.skip_bad:
-            raise errors.DataError(f"{error} --skip_bad leaves such lines out.") from error
+            raise errors.DataError(f"{error} --skip-bad leaves such lines out.") from error
         report.num_skipped += 1
         if report.num_skipped <= _MAX_REPORTED:
             _logger.warning("Left out: %s", error)

@@ -91,7 +91,7 @@ def test_a_model_without_masks_says_how_to_get_them(tmp_path):
     tokenizers.train_sentencepiece(LINES, path, vocab_size=40)
     vocabulary = bert_vocabulary.load(path, "SentencePiece", lower_case=True)
 
-    with pytest.raises(errors.ConfigError, match=r"no token \[MASK\].*--control_symbols"):
+    with pytest.raises(errors.ConfigError, match=r"no token \[MASK\].*--control-symbols"):
         _ = vocabulary.mask_id
 
 
