@@ -94,3 +94,16 @@ def test_a_terminal_has_a_bar(monkeypatch):
 
     with live_progress.default_reporter(shown_metrics.LOSSES) as reporter:
         assert type(reporter).__name__ == "TrainReporter"
+
+
+@pytest.mark.parametrize(
+    ("verbose", "kind"), [(0, "Reporter"), (1, "TrainReporter"), (2, "TrainReporter")]
+)
+def test_what_is_shown_can_be_chosen_in_the_words_of_keras(monkeypatch, capsys, verbose, kind):
+    monkeypatch.delitem(live_progress.sys.modules, "IPython", raising=False)
+
+    with live_progress.default_reporter(shown_metrics.LOSSES, verbose) as reporter:
+        reporter.on_eval_end(5, {"validation_loss": 0.5}, 1.0)
+
+    assert type(reporter).__name__ == kind
+    assert ("evaluated step 5: loss 0.500" in capsys.readouterr().err) == bool(verbose)

@@ -18,9 +18,6 @@ from quintain.settings import config_definitions as cfg
 MAX_STEPS_PER_LOOP: Final = 100
 """Steps between two reports, unless the caller says otherwise."""
 
-_REPORTERS: Final[Mapping[Any, orbit.Reporter]] = {0: orbit.Reporter(), 2: orbit.LogReporter()}
-"""Reporters by `verbose`."""
-
 logger = logging.getLogger(__name__)
 
 
@@ -33,6 +30,7 @@ def fit(
     epochs: int = 1,
     steps_per_epoch: int | None = None,
     batch_size: int = keras_data.BATCH_SIZE,
+    shuffle: bool = True,
     validation_split: float = 0.0,
     class_weight: Mapping[int, float] | None = None,
     optimizer: Any = None,
@@ -48,7 +46,7 @@ def fit(
     train_actions: Sequence[actions.Action] = (),
     eval_actions: Sequence[actions.Action] = (),
     reporter: orbit.Reporter | None = None,
-    verbose: Literal["auto", 0, 1, 2] = "auto",
+    verbose: live_progress.Verbose = "auto",
     callbacks: Sequence[keras.callbacks.Callback] = (),
 ) -> history.History:
     """Trains a Keras model, or goes on with a run of it.
@@ -65,18 +63,19 @@ def fit(
         model: A functional, sequential or subclassed Keras model, compiled or not; one with a
             `train_step` or `test_step` of its own is trained and evaluated by it. Or a function
             that returns one, which several replicas and mixed precision need.
-        train: A `tf.data.Dataset` of batches, a `keras.utils.PyDataset`, or arrays `(x, y)` or
-            `(x, y, sample_weight)`, whose parts may be nested; a Python generator of batches; or a
-            function that returns one.
-        validation: Likewise, but no generator, which could be read once; a function may return
-            one. None evaluates nothing.
+        train: A `tf.data.Dataset` of batches, a `keras.utils.PyDataset`, arrays `(x, y)` or
+            `(x, y, sample_weight)`, whose parts may be nested and of pandas, or a generator of
+            batches; or a function that returns one of them.
+        validation: Likewise, but no generator, which can be read once, unless a function returns
+            it. None evaluates nothing.
         model_dir: Directory of the run.
         epochs: Passes through the training data, counted from the start of the run.
         steps_per_epoch: Batches of an epoch; None counts those of `train`, which are read once
             where their number is not known.
         batch_size: Examples of a batch of arrays.
-        validation_split: Share of the arrays in `train`, between 0 and 1, that is taken from
-            their end for validation.
+        shuffle: Whether the examples of arrays, and the batches of a `PyDataset`, are trained on in
+            another order in each epoch.
+        validation_split: Share of the arrays in `train` to validate on, taken from their end.
         class_weight: Weights of training examples by the numbers of their classes; 1 for others.
         optimizer: As for `Model.compile`; None keeps that of the model.
         loss: Likewise.
@@ -91,10 +90,10 @@ def fit(
         train_actions: Called with the output of each training loop.
         eval_actions: Called with the output of each evaluation.
         reporter: Told what happens. None shows what `verbose` says.
-        verbose: 0 shows nothing, 2 writes a line of the log for each loop; others show a bar on a
-            terminal, and a table with curves in a notebook.
-        callbacks: Callbacks that only read, called for epochs and evaluations. A loop is an epoch
-            with them, so that they get Keras' means.
+        verbose: 0 shows nothing, 1 a bar on a terminal or a table with curves in a notebook, 2
+            lines. "auto" is 1 there, and writes to the log elsewhere.
+        callbacks: Callbacks that only read, called for epochs and evaluations. With them a training
+            loop is an epoch.
 
     Returns:
         What the run has measured, from its start; its `history` is what Keras' `fit` returns, its
@@ -106,73 +105,74 @@ def fit(
         Interrupted: On SIGTERM or Ctrl-C, after a checkpoint is saved.
     """
     user_modules.refuse_training("fit")
-    keras_callbacks.check(callbacks)
-    _check_scope(model, runtime or {})
+    trainer, runtime = trainer or {}, runtime or {}
+    listeners = keras_callbacks.check(callbacks)
+    _check_scope(model, runtime)
     _check_numbers(epochs=epochs, steps_per_epoch=steps_per_epoch, batch_size=batch_size)
+    _check_validation(validation, validation_split, patience)
     data = keras_data.resolve(train, "train")
-    if validation_split:
-        data = keras_data.split(data, validation_split, is_training=True)
-    validation = _find_validation(train, validation, validation_split)
-    if patience is not None and validation is None:
-        raise errors.ConfigError(f"patience: got {patience}, but there is no `validation`.")
     if isinstance(train, Iterator):
-        train = data  # Its first batch has been read.
+        train = data  # Its first batches have been read.
+    train_share = 1.0 - validation_split
+    data = keras_data.cut(data, 0.0, train_share)
+    if validation_split:
+        validation = train
+    spec = keras_data.find_spec(data, "train")
     steps = steps_per_epoch or keras_data.count_batches(data, batch_size)
     if not steps:
         raise errors.ConfigError(
             "steps_per_epoch: missing; the number of batches in `train` is not known, or endless."
         )
     class_weights = keras_data.list_weights(class_weight)
-    spec = keras_data.find_spec(data, "train")
     task = keras_task.KerasModelConfig(
         init_checkpoint=init_checkpoint,
         init_exclude=tuple(init_exclude),
         model_function=keras_data.name_function(model),
         batch_spec=keras_data.to_text(keras_data.add_weights(spec) if class_weights else spec),
         modules=keras_task.list_modules(model) if isinstance(model, keras.Model) else (),
-        train_data=_describe(train, batch_size, is_training=True),
-        validation_data=_describe(validation, batch_size, is_training=False),
+        train_data=keras_task.KerasDataConfig(
+            function=keras_data.name_function(train),
+            global_batch_size=batch_size,
+            is_training=True,
+            shuffle=shuffle,
+            end=train_share,
+        ),
+        validation_data=keras_task.KerasDataConfig(
+            function=keras_data.name_function(validation),
+            global_batch_size=batch_size,
+            is_training=False,
+            begin=train_share if validation_split else 0.0,
+        ),
         class_weights=class_weights,
-        validation_split=validation_split,
     )
     watched = {} if validation is None else _watch(_name_metric(monitor), monitor_mode, patience)
-    params = _build_params(
-        task,
-        {**_find_intervals(epochs, steps, steps if callbacks else MAX_STEPS_PER_LOOP), **watched},
-        trainer or {},
-        runtime or {},
-    )
-    given = {"optimizer": optimizer, "loss": loss, "metrics": metrics}
-    given = {name: one for name, one in given.items() if one is not None}
-    parts = keras_task.Parts(model, train, validation, given)
+    intervals = _find_intervals(epochs, steps, steps if listeners else MAX_STEPS_PER_LOOP)
+    if listeners and (given := {*trainer} & {"steps_per_loop", "validation_interval"}):
+        raise errors.ConfigError(
+            f"trainer: got {sorted(given)}, but with callbacks loops and evaluations are those of "
+            "epochs. Leave it out."
+        )
+    params = _build_params(task, {**intervals, **watched}, trainer, runtime)
+    compiled = {"optimizer": optimizer, "loss": loss, "metrics": metrics}
+    compiled = {name: one for name, one in compiled.items() if one is not None}
+    parts = keras_task.Parts(model, train, validation, compiled)
     environment = run_environment.Environment()
-    calls = keras_callbacks.Calls(
-        callbacks,
-        parts.built,
-        steps,
-        params.trainer,
-        model_dir,
-        is_validated=validation is not None,
-    )
+
+    def remember() -> None:
+        environment.record(model_dir, {})
+        if not task.model_function and (why := keras_task.save_model(parts.built[-1], model_dir)):
+            logger.warning("Commands can't build the model of this run: %s", why)
+
     with contextlib.ExitStack() as stack:
         stack.enter_context(keras_task.program_objects(parts))
-        told = (
+        told = keras_callbacks.CallbackReporter(
             reporter
-            or _REPORTERS.get(verbose)
-            or stack.enter_context(live_progress.default_reporter(shown_metrics.LOSSES))
-        )
-
-        def remember() -> None:
-            environment.record(model_dir, {})
-            problem = _remember(parts, params, model_dir)
-            if problem:
-                logger.warning("Commands can't build the model of this run: %s", problem)
-
-        options = run_options.RunOptions(
-            train_actions=train_actions,
-            eval_actions=eval_actions,
-            reporter=told,
-            on_start=remember,
+            or stack.enter_context(live_progress.default_reporter(shown_metrics.LOSSES, verbose)),
+            listeners,
+            parts.built,
+            model_dir,
+            steps_per_epoch=steps,
+            has_evaluations=validation is not None,
         )
         train_lib.train_from_config(
             params,
@@ -180,18 +180,22 @@ def fit(
             model_dir,
             experiment=keras_task.EXPERIMENT,
             imports=[keras_task.__name__, *_list_imports(task)],
-            options=calls.extend(options),
+            options=run_options.RunOptions(
+                train_actions=train_actions,
+                eval_actions=eval_actions,
+                reporter=told,
+                on_start=remember,
+            ),
         )
-        calls.end()
+        told.end()
     found = history.read_history(model_dir)
     found.model = parts.built[-1]
     return found
 
 
-def _find_validation(
-    train: keras_data.Data, validation: keras_data.Data, validation_split: float
-) -> keras_data.Data:
-    """Returns the data to evaluate on, which `validation_split` takes from those of training."""
+def _check_validation(
+    validation: keras_data.Data, validation_split: float, patience: int | None
+) -> None:
     if isinstance(validation, Iterator):
         raise errors.ConfigError(
             "validation: got a generator, which can be read once. Give the function that makes it: "
@@ -201,7 +205,8 @@ def _find_validation(
         raise errors.ConfigError(
             f"validation_split: got {validation_split} and `validation`, expected one of them."
         )
-    return train if validation_split else validation
+    if patience is not None and validation is None and not validation_split:
+        raise errors.ConfigError(f"patience: got {patience}, but there is no `validation`.")
 
 
 def _check_scope(model: Any, runtime: Mapping[str, Any]) -> None:
@@ -275,25 +280,8 @@ def _watch(monitor: str, mode: str, patience: int | None) -> dict[str, Any]:
     }
 
 
-def _describe(
-    data: keras_data.Data, batch_size: int, *, is_training: bool
-) -> keras_task.KerasDataConfig:
-    return keras_task.KerasDataConfig(
-        function=keras_data.name_function(data),
-        global_batch_size=batch_size,
-        is_training=is_training,
-    )
-
-
 def _list_imports(task: keras_task.KerasModelConfig) -> list[str]:
     """Returns the modules that a command needs to build model and data again."""
     functions = (task.model_function, task.train_data.function, task.validation_data.function)
     named = [path.partition(":")[0] for path in functions]
     return list(dict.fromkeys(name for name in (*named, *task.modules) if name))
-
-
-def _remember(parts: keras_task.Parts, params: cfg.ExperimentConfig, model_dir: str) -> str:
-    """Keeps the model for commands; returns why they can't build it again, empty if they can."""
-    if params.task.model_function or not parts.built:
-        return ""
-    return keras_task.save_model(parts.built[-1], model_dir)

@@ -1,6 +1,5 @@
 """Keras callbacks of `fit`, which may read the training and may not change it."""
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -9,42 +8,47 @@ import numpy as np
 from typing_extensions import override
 
 from quintain import errors, orbit
-from quintain.orbit import loop_schedule
-from quintain.run import history, run_options
-from quintain.run.events import prepared_action
-from quintain.settings import config_definitions as cfg
+from quintain.run import history
 
+_KEEP: Final = "leave it out; checkpoints are kept, and the best one with `monitor`"
+_SCHEDULE: Final = "compile the optimizer with a LearningRateSchedule"
 _INSTEAD: Final = {
-    "EarlyStopping": "give `patience`",
-    "ModelCheckpoint": "leave it out; checkpoints are kept, and the best one with `monitor`",
     "BackupAndRestore": "leave it out; the same call goes on with the run",
-    "TensorBoard": "leave it out; summaries are written",
-    "CSVLogger": "leave it out; training.jsonl and evaluations.jsonl hold the metrics",
-    "ProgbarLogger": "leave it out; progress is shown",
+    "CSVLogger": 'give `trainer={"loggers": [{"type": "csv"}]}`',
+    "EarlyStopping": "give `patience`",
     "History": "use what this returns",
+    "LearningRateScheduler": _SCHEDULE,
+    "ModelCheckpoint": _KEEP,
+    "OrbaxCheckpoint": _KEEP,
+    "ProgbarLogger": "leave it out; progress is shown",
+    "ReduceLROnPlateau": _SCHEDULE,
+    "SwapEMAWeights": "leave it out; evaluations are of the weights that are trained",
+    "TensorBoard": "leave it out; summaries are written",
     "TerminateOnNaN": "leave it out; a loss that is no number ends the run",
-    "LearningRateScheduler": "compile the optimizer with a LearningRateSchedule",
-    "ReduceLROnPlateau": "compile the optimizer with a LearningRateSchedule",
 }
 _OF_BATCHES: Final = tuple(
     f"on_{kind}batch_{when}" for kind in ("", "train_", "test_") for when in ("begin", "end")
 )
 
 
-def check(callbacks: Sequence[Any]) -> None:
-    """Refuses callbacks that change training, or that are called for batches.
+def check(callbacks: Any) -> list[keras.callbacks.Callback]:
+    """Returns callbacks as a list, unless one changes the training or is called for batches.
+
+    Args:
+        callbacks: One, or nested lists of them; None is none.
 
     Raises:
         ConfigError: With what to use instead of each.
     """
-    advice = "\n".join(
-        f"  {type(one).__name__}: {_advise(one)}." for one in callbacks if _advise(one)
-    )
+    found = keras.tree.flatten(callbacks or [])
+    advice = [f"  {type(one).__name__}: {text}." for one in found if (text := _advise(one))]
     if advice:
         raise errors.ConfigError(
             "callbacks: only callbacks that read, and do so between epochs, are called here, "
-            f"because a run that goes on could not restore what others did. Instead of\n{advice}"
+            "because a run that goes on could not restore what others did. Instead of\n"
+            + "\n".join(advice)
         )
+    return found
 
 
 def _advise(callback: Any) -> str:
@@ -54,13 +58,11 @@ def _advise(callback: Any) -> str:
     for kind in type(callback).__mro__:
         if kind.__module__.startswith("keras.") and kind.__name__ in _INSTEAD:
             return _INSTEAD[kind.__name__]
-    of_batches = [name for name in _OF_BATCHES if _has_own(callback, name)]
-    if of_batches:
-        return (
-            f"give `train_actions` or `eval_actions`, functions of the metrics by name, for its "
-            f"{', '.join(of_batches)}"
-        )
-    return ""
+    of_batches = ", ".join(name for name in _OF_BATCHES if _has_own(callback, name))
+    return of_batches and (
+        "give `train_actions` or `eval_actions`, functions of the metrics by name, for its "
+        f"{of_batches}"
+    )
 
 
 def _has_own(callback: keras.callbacks.Callback, name: str) -> bool:
@@ -69,121 +71,119 @@ def _has_own(callback: keras.callbacks.Callback, name: str) -> bool:
     return function is not getattr(keras.callbacks.Callback, name)
 
 
-class Calls(prepared_action.PreparedAction):
-    """Calls Keras callbacks from the training loop, in Keras' order and with Keras' logs.
+class CallbackReporter(orbit.Reporter):
+    """Calls Keras callbacks in Keras' order and with Keras' logs, beside another reporter.
 
     An epoch that a stopped run had not finished begins again for them.
     """
 
     def __init__(
         self,
+        reporter: orbit.Reporter,
         callbacks: Sequence[keras.callbacks.Callback],
         built: Sequence[keras.Model],
-        steps_per_epoch: int,
-        config: cfg.TrainerConfig,
         model_dir: str,
         *,
-        is_validated: bool,
+        steps_per_epoch: int,
+        has_evaluations: bool,
     ) -> None:
         """Stores what is called when.
 
         Args:
+            reporter: Told everything as well.
             callbacks: The callbacks.
             built: Holds the model once it is built.
-            steps_per_epoch: Steps of an epoch.
-            config: Steps and intervals of the run.
             model_dir: Directory of the run.
-            is_validated: Whether the run has evaluations.
-
-        Raises:
-            ConfigError: If loops don't end with epochs.
+            steps_per_epoch: Steps of an epoch, which is a training loop.
+            has_evaluations: Whether there is one after each epoch.
         """
-        if callbacks and steps_per_epoch % config.steps_per_loop:
-            raise errors.ConfigError(
-                f"trainer.steps_per_loop: got {config.steps_per_loop}, but callbacks need loops "
-                f"that end with epochs of {steps_per_epoch} steps. Leave it out."
-            )
+        self._reporter = reporter
         self._callbacks = callbacks
         self._built = built
-        self._steps_per_epoch = steps_per_epoch
-        self._config = config
         self._model_dir = model_dir
-        self._is_validated = is_validated
-        self._global_step: Any = None
+        self._steps_per_epoch = steps_per_epoch
+        self._has_evaluations = has_evaluations
         self._history = history.History()
-        self._last_step = 0
-
-    def extend(self, options: run_options.RunOptions) -> run_options.RunOptions:
-        """Returns options of a run that makes these calls, too."""
-        if not self._callbacks:
-            return options
-
-        def build_controller(**arguments: Any) -> orbit.Controller:
-            self._global_step = arguments["global_step"]
-            return orbit.Controller(**arguments)
-
-        return dataclasses.replace(
-            options,
-            train_actions=[*(options.train_actions or ()), self],
-            eval_actions=[*(options.eval_actions or ()), self._after_evaluation],
-            controller_cls=build_controller,
-        )
+        self._target_steps = 0
 
     @override
-    def begin(self) -> None:
-        step = self._last_step = int(self._global_step)
+    def on_train_begin(self, step: int, target_steps: int) -> None:
+        self._reporter.on_train_begin(step, target_steps)
         self._history = history.read_history(self._model_dir)
-        epochs = -(-self._config.train_steps // self._steps_per_epoch)
+        self._target_steps = target_steps
+        epochs = -(-target_steps // self._steps_per_epoch)
         for callback in self._callbacks:
             callback.set_params({"epochs": epochs, "steps": self._steps_per_epoch, "verbose": 0})
             callback.set_model(self._built[-1])
         self._built[-1].stop_training = False
         self._call("on_train_begin", {})
-        is_measured = any(name.startswith("val_") for name in self._history.at(step))
-        if step and self._is_evaluated(step) and not is_measured:
-            self._call("on_test_begin", {})  # It was stopped before this evaluation.
-        elif step < self._config.train_steps:
-            self._call("on_epoch_begin", step // self._steps_per_epoch, {})
+        is_epoch = step > 0 and step % self._steps_per_epoch == 0
+        if is_epoch and self._has_evaluations and "val_loss" not in self._history.at(step):
+            return  # The run was stopped before this evaluation, and begins with it.
+        self._begin_epoch(step)
 
     @override
-    def __call__(self, output: Mapping[str, Any]) -> None:
-        before, step = self._last_step, int(self._global_step)
-        self._last_step = step
-        if step <= before:
-            return  # An action went back to an earlier step.
+    def on_train_loop(
+        self,
+        step: int,
+        target_steps: int,
+        output: Mapping[str, Any],
+        loop_secs: float,
+        num_steps: int,
+    ) -> None:
+        self._reporter.on_train_loop(step, target_steps, output, loop_secs, num_steps)
         self._history.add_loop(step, output)
-        if self._is_evaluated(step):
-            self._call("on_test_begin", {})
-        else:
+        if not self._has_evaluations:
             self._end_epoch(step)
 
-    def end(self) -> None:
-        """Tells the callbacks that training has ended."""
-        self._call("on_train_end", self._history.at(self._last_step))
+    @override
+    def on_eval_begin(self, step: int, num_steps: int) -> None:
+        self._reporter.on_eval_begin(step, num_steps)
+        self._call("on_test_begin", {})
 
-    def _after_evaluation(self, output: Mapping[str, Any]) -> None:
-        step = self._last_step
+    @override
+    def on_eval_end(self, step: int, output: Mapping[str, Any], secs: float) -> None:
+        self._reporter.on_eval_end(step, output, secs)
         self._history.add_evaluation(step, output)
         logs = self._history.at(step).items()
-        evaluated = {
-            name.removeprefix("val_"): value for name, value in logs if name.startswith("val_")
-        }
-        self._call("on_test_end", evaluated)
+        tested = {name[4:]: value for name, value in logs if name.startswith("val_")}
+        self._call("on_test_end", tested)
         self._end_epoch(step)
 
-    def _is_evaluated(self, step: int) -> bool:
-        interval = self._config.validation_interval
-        return self._is_validated and loop_schedule.is_evaluation_step(
-            step, self._config.train_steps, interval
-        )
+    @override
+    def on_eval_step(self, done: int, num_steps: int) -> None:
+        self._reporter.on_eval_step(done, num_steps)
+
+    @override
+    def on_checkpoint(self, step: int, path: str) -> None:
+        self._reporter.on_checkpoint(step, path)
+
+    @override
+    def on_restore(self, step: int, path: str) -> None:
+        self._reporter.on_restore(step, path)
+
+    @override
+    def on_message(self, text: str) -> None:
+        self._reporter.on_message(text)
+
+    @override
+    def on_train_end(self, step: int) -> None:
+        self._reporter.on_train_end(step)
+
+    def end(self) -> None:
+        """Tells the callbacks that training has ended, and not by an error or a signal."""
+        if self._target_steps:
+            self._call("on_train_end", self._history.at(self._history.steps))
+
+    def _begin_epoch(self, step: int) -> None:
+        if step < self._target_steps:
+            self._call("on_epoch_begin", step // self._steps_per_epoch, {})
 
     def _end_epoch(self, step: int) -> None:
         epoch, steps_left = divmod(step, self._steps_per_epoch)
-        if steps_left:
-            return
-        self._call("on_epoch_end", epoch - 1, self._history.at(step))
-        if step < self._config.train_steps:
-            self._call("on_epoch_begin", epoch, {})
+        if not steps_left:
+            self._call("on_epoch_end", epoch - 1, self._history.at(step))
+            self._begin_epoch(step)
 
     def _call(self, name: str, *arguments: Any) -> None:
         """Calls a method of those callbacks that have it.
@@ -196,8 +196,8 @@ class Calls(prepared_action.PreparedAction):
                 continue
             before = self._read_state()
             getattr(callback, name)(*arguments)
-            after = self._read_state()
-            changed = [path for path in after if after[path] != before.get(path)]
+            pairs = zip(before, self._read_state(), strict=False)
+            changed = [path for (path, old), (_, new) in pairs if old != new]
             if changed:
                 raise errors.ConfigError(
                     f"callbacks: {type(callback).__name__}.{name} changed {errors.show(changed)}, "
@@ -206,14 +206,14 @@ class Calls(prepared_action.PreparedAction):
                     "LearningRateSchedule changes the rate."
                 )
 
-    def _read_state(self) -> dict[str, Any]:
+    def _read_state(self) -> list[tuple[str, Any]]:
         """Returns what callbacks may not change; metrics start anew with each loop."""
         model = self._built[-1]
         metrics = {id(variable) for variable in model.metrics_variables}
         variables = [*model.variables, *model.optimizer.variables]
-        state = {
-            one.path: np.asarray(one.numpy()).tobytes()
+        state = [
+            (one.path, hash(np.asarray(one).tobytes()))
             for one in variables
             if id(one) not in metrics
-        }
-        return {**state, "stop_training": model.stop_training}
+        ]
+        return [*state, ("stop_training", model.stop_training)]

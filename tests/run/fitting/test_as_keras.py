@@ -62,6 +62,21 @@ def unknown_size():
     return compile_dense(keras.layers.Dense(1)), batch(X, Y).filter(lambda x, y: True), {}
 
 
+class Batches(keras.utils.PyDataset):
+    """The batches of `batch(X, Y)`."""
+
+    def __len__(self):
+        return 3
+
+    def __getitem__(self, number):
+        part = slice(8 * number, 8 * number + 8)
+        return X[part], Y[part]
+
+
+def py_dataset():
+    return compile_dense(keras.layers.Dense(1)), Batches(), {"validates": False}
+
+
 def several_outputs():
     inputs = keras.Input([4])
     outputs = [
@@ -203,6 +218,7 @@ def own_step():
         class_weights,
         class_weights_of_several_columns,
         unknown_size,
+        py_dataset,
         several_outputs,
         stateful_metrics,
         recurrent,
@@ -226,6 +242,7 @@ def test_every_number_is_that_of_keras(tmp_path, build):
         validation,
         model_dir=str(tmp_path / "run"),
         epochs=2,
+        shuffle=False,
         runtime={} if policy is None else {"mixed_precision_dtype": "bfloat16"},
         **options,
     ).history
@@ -272,14 +289,14 @@ class Calls(keras.callbacks.Callback):
 
 def test_callbacks_are_called_as_by_keras_and_arrays_are_split_as_by_keras(tmp_path):
     found, expected = Calls(), Calls()
-    options = {"epochs": 2, "batch_size": len(X), "validation_split": 0.3, "verbose": 0}
+    options = {"epochs": 2, "batch_size": 4, "shuffle": False, "validation_split": 0.3}
     model, _, _ = plain()
     weights = model.get_weights()
     arrays = (X, Y, WEIGHTS)
     fit.fit(model, arrays, model_dir=str(tmp_path), callbacks=[found], **options)
     model, _, _ = plain()
     model.set_weights(weights)
-    model.fit(X, Y, sample_weight=WEIGHTS, callbacks=[expected], **options)
+    model.fit(X, Y, sample_weight=WEIGHTS, callbacks=[expected], verbose=0, **options)
 
     assert [(name, *values) for name, *values in found.noted] == [
         (name, *map(_plain, values)) for name, *values in expected.noted

@@ -6,6 +6,7 @@ import sys
 
 import keras
 import numpy as np
+import pandas as pd
 import pytest
 import tensorflow as tf
 
@@ -204,7 +205,46 @@ def test_an_endless_pydataset_has_no_number_of_batches():
     data.__class__ = type("Endless", (Batches,), {"num_batches": None})
 
     assert keras_data.count_batches(data, 8) is None
-    assert len(list(itertools.islice(keras_data._iterate(data, is_endless=True), 7))) == 7
+    passes = keras_data._iterate(data, is_endless=True, shuffle_seed=1)
+    assert len(list(itertools.islice(passes, 7))) == 7
+
+
+def test_batches_of_a_pydataset_are_shuffled_anew_in_each_epoch_and_alike_in_each_run():
+    class Numbers(keras.utils.PyDataset):
+        def __len__(self):
+            return 9
+
+        def __getitem__(self, number):
+            return np.array([number]), np.array([number])
+
+    def read(shuffle_seed):
+        passes = keras_data._iterate(Numbers(), is_endless=True, shuffle_seed=shuffle_seed)
+        numbers = [int(x[0]) for x, _ in itertools.islice(passes, 18)]
+        return numbers[:9], numbers[9:]
+
+    first, second = read(7)
+    assert first != second
+    assert first != sorted(first)
+    assert sorted(first) == sorted(second) == list(range(9))
+    assert read(7) == (first, second) != read(8)
+    assert read(None) == (list(range(9)), list(range(9)))
+
+
+def test_dimensions_that_differ_between_batches_are_free():
+    batches = ((np.zeros([2, size]), np.zeros([2, 1])) for size in (3, 5, 7))
+    spec = keras_data.find_spec(keras_data.resolve(batches, "train"), "train")
+
+    assert [part.shape.as_list() for part in spec] == [[None, None], [None, 1]]
+
+
+def test_columns_of_pandas_are_arrays():
+    frame = pd.DataFrame({"a": [1.0, 2.0], "b": [3, 4]}, index=[0.5, 1.5])
+    x, y = keras_data.resolve((frame, pd.Series([1, None], dtype="Int64")), "train")
+
+    np.testing.assert_array_equal(x, [[1.0, 3.0], [2.0, 4.0]])
+    np.testing.assert_array_equal(y, [1.0, np.nan])
+    with pytest.raises(errors.ConfigError, match="train: got a DataFrame with values of several"):
+        keras_data.resolve((frame.astype({"b": str}), y), "train")
 
 
 @pytest.mark.slow
@@ -431,10 +471,10 @@ def test_training_ends_early_and_the_best_is_kept(tmp_path):
         ),
         ({"callbacks": [print]}, r"builtin_function_or_method: give a keras.callbacks.Callback"),
         ({"train": generate()}, "steps_per_epoch: missing"),
-        ({"train": iter(())}, "train: the generator gives no batch"),
+        ({"train": iter(())}, "train: got a Generator that gives no batch"),
         ({"validation": generate()}, "validation: got a generator, which can be read once"),
         ({"validation": (X, Y), "validation_split": 0.5}, "expected one of them"),
-        ({"validation_split": 1.0}, "got 1.0 of 24 examples, expected a share that leaves"),
+        ({"validation_split": 1.0}, "it leaves 24 examples undivided"),
         ({"train": generate, "validation_split": 0.5}, "only arrays can be split"),
         ({"class_weight": {"cat": 2.0}}, "class_weight: got .*, expected weights by the numbers"),
         ({"class_weight": {-1: 2.0}}, "class_weight: got .*, expected weights by the numbers"),
@@ -443,9 +483,10 @@ def test_training_ends_early_and_the_best_is_kept(tmp_path):
             r"expected \(x, y\) with one tensor",
         ),
         (
-            {"callbacks": [keras.callbacks.LambdaCallback()], "trainer": {"steps_per_loop": 7}},
-            "callbacks need loops that end with epochs of 1 steps",
+            {"callbacks": keras.callbacks.LambdaCallback(), "trainer": {"steps_per_loop": 7}},
+            r"trainer: got \['steps_per_loop'\], but with callbacks",
         ),
+        ({"verbose": 3}, "verbose: got 3, expected 'auto', 0, 1 or 2"),
         ({"train": X}, "train: got ndarray, expected a tf.data.Dataset of batches"),
         ({"train": tf.data.Dataset.from_tensors(1.0)}, r"expected batches; call .batch\(...\)"),
         ({"train": tf.data.Dataset.from_tensors((X, Y)).repeat()}, "steps_per_epoch: missing"),
