@@ -303,6 +303,39 @@ def test_callbacks_are_called_as_by_keras_and_arrays_are_split_as_by_keras(tmp_p
     ]
 
 
+class Dying(keras.callbacks.Callback):
+    """Ends the run as a kill does, before the second evaluation."""
+
+    def on_test_begin(self, logs=None):
+        if self.model.optimizer.iterations == 6:
+            raise KeyError("killed")
+
+
+def test_callbacks_of_a_run_that_goes_on_begin_with_the_evaluation_that_is_missing(tmp_path):
+    def run(name, *callbacks):
+        keras.utils.set_random_seed(7)
+        model, data, _ = plain()
+        options = {"model_dir": str(tmp_path / name), "epochs": 3, "verbose": 0}
+        fit.fit(model, data, data.take(2), callbacks=callbacks, **options)
+
+    whole, gone_on = Calls(), Calls()
+    run("whole", whole)
+    with pytest.raises(KeyError):
+        run("run", Dying())
+    run("run", gone_on)
+
+    def show(noted):
+        return [(name, *map(_plain, values)) for name, *values in noted]
+
+    assert [name for name, *_ in gone_on.noted[:4]] == [
+        "train begins",
+        "test begins",
+        "test ends",
+        "epoch 1 ends",
+    ]
+    assert show(gone_on.noted[1:]) == show(whole.noted[6:])
+
+
 def _plain(value):
     """Returns what was noted, without the tolerance, which only one side needs."""
     return getattr(value, "expected", value)
