@@ -174,7 +174,7 @@ def fit(
             steps_per_epoch=steps,
             has_evaluations=validation is not None,
         )
-        train_lib.train_from_config(
+        result = train_lib.train_from_config(
             params,
             "train" if validation is None else "train_and_eval",
             model_dir,
@@ -188,6 +188,11 @@ def fit(
             ),
         )
         told.end()
+    if not (result.is_complete or result.is_stopped_early):
+        logger.warning(
+            "The training data ended at step %d of %d. Give the function that makes a generator: "
+            "it is called for each pass.", result.step, result.train_steps,
+        )  # fmt: skip
     found = history.read_history(model_dir)
     found.model = parts.built[-1]
     return found

@@ -280,10 +280,6 @@ def _iterate(
             is_empty = False
             yield _to_tuple(batch)
         if is_empty:
-            logger.warning(
-                "The generator has been read and can't begin again. Give the function that makes "
-                "it, which is called for each pass."
-            )
             return
 
 
@@ -333,7 +329,9 @@ def _check_lengths(arrays: Any, name: str) -> None:
     """Raises ConfigError for arrays that are not as long as each other, or have no examples."""
     shapes = [part.shape for part in tf.nest.flatten(arrays)]
     if not all(len(shape) for shape in shapes):
-        raise errors.ConfigError(f"{name}: got a single value or None, expected arrays.")
+        raise errors.ConfigError(
+            f"{name}: got a list, a single value or None, expected arrays (np.asarray)."
+        )
     lengths = [int(shape[0]) for shape in shapes]
     if len(set(lengths)) > 1 or not lengths[0]:
         given = ", ".join(map(str, lengths))

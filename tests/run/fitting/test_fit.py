@@ -195,9 +195,11 @@ def test_training_ends_with_a_generator_that_can_not_begin_again(tmp_path, caplo
     history = quintain.fit(build_model(), generate(), **options)
 
     assert history.steps == 3
-    assert "the generator has been read and can't begin again" in caplog.text
+    assert "The training data ended at step 3 of 4" in caplog.text
+    caplog.clear()
     again = itertools.chain(generate(), generate())
     assert quintain.fit(build_model(), again, **options).steps == 4
+    assert "training data ended" not in caplog.text
 
 
 def test_an_endless_pydataset_has_no_number_of_batches():
@@ -497,7 +499,7 @@ def test_training_ends_early_and_the_best_is_kept(tmp_path):
         ({"batch_size": 0}, "batch_size: got 0, expected a whole number from 1"),
         ({"train": (X, Y[:3])}, f"train: got arrays of {len(X)}, 3 examples"),
         ({"train": (X[:0], Y[:0])}, "train: got arrays of 0, 0 examples"),
-        ({"train": (X, None)}, "train: got a single value or None"),
+        ({"train": (X, None)}, "train: got a list, a single value or None"),
         ({"model": former_model()}, "It is one of tf_keras, which is Keras 2: build it with keras"),
         ({"model": 5}, "model: got 5, expected a keras.Model"),
         ({"trainer": {"train_stepss": 1}}, "Did you mean 'train_steps'"),
