@@ -72,8 +72,8 @@ class History:
 
     def _name_curves(self) -> dict[str, Curve]:
         """Returns the curves by Keras' names."""
-        found = {_keras_name(name): curve for name, curve in self.training.items()}
-        return found | {f"val_{_keras_name(name)}": one for name, one in self.validation.items()}
+        validation = _by_keras_name(self.validation).items()
+        return _by_keras_name(self.training) | {f"val_{name}": one for name, one in validation}
 
     def _add(
         self, curves: dict[str, Curve], prefix: str, step: int, metrics: Mapping[str, Any]
@@ -143,8 +143,9 @@ def to_html(history: History, note: str = "") -> str:
         history: What to show.
         note: A line above it.
     """
-    names = _list_shown(history)
-    rows = "".join(_build_row(history, name) for name in names)
+    curves = [_by_keras_name(history.training), _by_keras_name(history.validation)]
+    names = sorted({**curves[0], **curves[1]}, key=lambda name: name != "loss")[:_MAX_ROWS]
+    rows = "".join(_build_row(name, [one.get(name, []) for one in curves]) for name in names)
     legend = "".join(
         f'<th style="color:{color}">{name}</th>'
         for name, color in zip(("training", "validation"), _COLORS, strict=True)
@@ -154,14 +155,7 @@ def to_html(history: History, note: str = "") -> str:
     return f"<div>{title}<table>{head}{rows}</table></div>"
 
 
-def _list_shown(history: History) -> list[str]:
-    """Returns the metrics to show, the losses first."""
-    names = dict.fromkeys(map(_keras_name, [*history.training, *history.validation]))
-    return sorted(names, key=lambda name: name != "loss")[:_MAX_ROWS]
-
-
-def _build_row(history: History, name: str) -> str:
-    curves = [_find(history.training, name), _find(history.validation, name)]
+def _build_row(name: str, curves: Sequence[Curve]) -> str:
     cells = "".join(
         f"<td>{curve[-1][1]:.5g} <small>step {curve[-1][0]:,}</small></td>"
         if curve
@@ -190,12 +184,9 @@ def _draw(curves: Sequence[Curve]) -> str:
     return f'<svg width="{_WIDTH}" height="{_HEIGHT}" viewBox="{box}">{lines}</svg>'
 
 
-def _find(curves: Mapping[str, Curve], name: str) -> Curve:
-    return next((curve for key, curve in curves.items() if _keras_name(key) == name), [])
-
-
-def _keras_name(name: str) -> str:
-    return "loss" if name in ("training_loss", "validation_loss") else name
+def _by_keras_name(curves: Mapping[str, Curve]) -> dict[str, Curve]:
+    losses = ("training_loss", "validation_loss")
+    return {"loss" if name in losses else name: curve for name, curve in curves.items()}
 
 
 class TrainingLog:

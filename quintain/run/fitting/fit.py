@@ -145,14 +145,21 @@ def fit(
         ),
         class_weights=class_weights,
     )
-    watched = {} if validation is None else _watch(_name_metric(monitor), monitor_mode, patience)
-    intervals = _find_intervals(epochs, steps, steps if listeners else MAX_STEPS_PER_LOOP)
+    loop = steps if listeners else min(steps, MAX_STEPS_PER_LOOP)
+    fields = {
+        "train_steps": epochs * steps,
+        "steps_per_loop": loop,
+        "summary_interval": loop,
+        "validation_interval": steps,
+        "checkpoint_interval": steps,
+        **({} if validation is None else _watch(monitor, monitor_mode, patience)),
+    }
     if listeners and (given := {*trainer} & {"steps_per_loop", "validation_interval"}):
         raise errors.ConfigError(
             f"trainer: got {sorted(given)}, but with callbacks loops and evaluations are those of "
             "epochs. Leave it out."
         )
-    params = _build_params(task, {**intervals, **watched}, trainer, runtime)
+    params = _build_params(task, fields, trainer, runtime)
     compiled = {"optimizer": optimizer, "loss": loss, "metrics": metrics}
     compiled = {name: one for name, one in compiled.items() if one is not None}
     parts = keras_task.Parts(model, train, validation, compiled)
@@ -231,20 +238,15 @@ def _check_scope(model: Any, runtime: Mapping[str, Any]) -> None:
         )
 
 
-def _name_metric(name: str) -> str:
-    """Returns the name of a metric of evaluations, which Keras begins with `val_`."""
-    return keras_task.LOSS if name in ("val_loss", "loss") else name.removeprefix("val_")
-
-
 def _build_params(
     task: keras_task.KerasModelConfig,
-    steps: Mapping[str, Any],
+    fields: Mapping[str, Any],
     trainer: Mapping[str, Any],
     runtime: Mapping[str, Any],
 ) -> cfg.ExperimentConfig:
     params = exp_factory.get_exp_config(keras_task.EXPERIMENT)
     params.task = task
-    params.override({"trainer": {**steps, **trainer}})
+    params.override({"trainer": {**fields, **trainer}})
     # Epochs end with an evaluation and a checkpoint, however long a loop is.
     params.trainer.follow_loop({*trainer, "validation_interval", "checkpoint_interval"})
     # Variables of a model that is there belong to no strategy; a function's can be asked for one.
@@ -262,20 +264,9 @@ def _check_numbers(**numbers: int | None) -> None:
             )
 
 
-def _find_intervals(epochs: int, steps_per_epoch: int, most: int) -> dict[str, Any]:
-    """Returns the steps of a run whose epochs end with an evaluation and a checkpoint."""
-    loop = min(steps_per_epoch, most)
-    return {
-        "train_steps": epochs * steps_per_epoch,
-        "steps_per_loop": loop,
-        "summary_interval": loop,
-        "validation_interval": steps_per_epoch,
-        "checkpoint_interval": steps_per_epoch,
-    }
-
-
 def _watch(monitor: str, mode: str, patience: int | None) -> dict[str, Any]:
     """Returns what keeps the best checkpoint, and ends training that gets no better."""
+    monitor = keras_task.LOSS if monitor in ("val_loss", "loss") else monitor.removeprefix("val_")
     stopping = {"metric": monitor, "mode": mode, "patience": patience}
     return {
         "best_checkpoint_export_subdir": "best",

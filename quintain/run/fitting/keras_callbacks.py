@@ -1,5 +1,6 @@
 """Keras callbacks of `fit`, which may read the training and may not change it."""
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -71,54 +72,47 @@ def _has_own(callback: keras.callbacks.Callback, name: str) -> bool:
     return function is not getattr(keras.callbacks.Callback, name)
 
 
+@dataclasses.dataclass
 class CallbackReporter(orbit.Reporter):
     """Calls Keras callbacks in Keras' order and with Keras' logs, beside another reporter.
 
     An epoch that a stopped run had not finished begins again for them.
     """
 
-    def __init__(
-        self,
-        reporter: orbit.Reporter,
-        callbacks: Sequence[keras.callbacks.Callback],
-        built: Sequence[keras.Model],
-        model_dir: str,
-        *,
-        steps_per_epoch: int,
-        has_evaluations: bool,
-    ) -> None:
-        """Stores what is called when.
+    reporter: orbit.Reporter
+    """Told everything as well."""
 
-        Args:
-            reporter: Told everything as well.
-            callbacks: The callbacks.
-            built: Holds the model once it is built.
-            model_dir: Directory of the run.
-            steps_per_epoch: Steps of an epoch, which is a training loop.
-            has_evaluations: Whether there is one after each epoch.
-        """
-        self._reporter = reporter
-        self._callbacks = callbacks
-        self._built = built
-        self._model_dir = model_dir
-        self._steps_per_epoch = steps_per_epoch
-        self._has_evaluations = has_evaluations
-        self._history = history.History()
-        self._target_steps = 0
+    callbacks: Sequence[keras.callbacks.Callback]
+    """The callbacks."""
+
+    built: Sequence[keras.Model]
+    """Holds the model once it is built."""
+
+    model_dir: str
+    """Directory of the run."""
+
+    steps_per_epoch: int
+    """Steps of an epoch, which is a training loop."""
+
+    has_evaluations: bool
+    """Whether there is one after each epoch."""
+
+    _history: history.History = dataclasses.field(default_factory=history.History)
+    _target_steps: int = 0
 
     @override
     def on_train_begin(self, step: int, target_steps: int) -> None:
-        self._reporter.on_train_begin(step, target_steps)
-        self._history = history.read_history(self._model_dir)
+        self.reporter.on_train_begin(step, target_steps)
+        self._history = history.read_history(self.model_dir)
         self._target_steps = target_steps
-        epochs = -(-target_steps // self._steps_per_epoch)
-        for callback in self._callbacks:
-            callback.set_params({"epochs": epochs, "steps": self._steps_per_epoch, "verbose": 0})
-            callback.set_model(self._built[-1])
-        self._built[-1].stop_training = False
+        epochs = -(-target_steps // self.steps_per_epoch)
+        for callback in self.callbacks:
+            callback.set_params({"epochs": epochs, "steps": self.steps_per_epoch, "verbose": 0})
+            callback.set_model(self.built[-1])
+        self.built[-1].stop_training = False
         self._call("on_train_begin", {})
-        is_epoch = step > 0 and step % self._steps_per_epoch == 0
-        if is_epoch and self._has_evaluations and "val_loss" not in self._history.at(step):
+        is_epoch = step > 0 and step % self.steps_per_epoch == 0
+        if is_epoch and self.has_evaluations and "val_loss" not in self._history.at(step):
             return  # The run was stopped before this evaluation, and begins with it.
         self._begin_epoch(step)
 
@@ -131,19 +125,19 @@ class CallbackReporter(orbit.Reporter):
         loop_secs: float,
         num_steps: int,
     ) -> None:
-        self._reporter.on_train_loop(step, target_steps, output, loop_secs, num_steps)
+        self.reporter.on_train_loop(step, target_steps, output, loop_secs, num_steps)
         self._history.add_loop(step, output)
-        if not self._has_evaluations:
+        if not self.has_evaluations:
             self._end_epoch(step)
 
     @override
     def on_eval_begin(self, step: int, num_steps: int) -> None:
-        self._reporter.on_eval_begin(step, num_steps)
+        self.reporter.on_eval_begin(step, num_steps)
         self._call("on_test_begin", {})
 
     @override
     def on_eval_end(self, step: int, output: Mapping[str, Any], secs: float) -> None:
-        self._reporter.on_eval_end(step, output, secs)
+        self.reporter.on_eval_end(step, output, secs)
         self._history.add_evaluation(step, output)
         logs = self._history.at(step).items()
         tested = {name[4:]: value for name, value in logs if name.startswith("val_")}
@@ -152,23 +146,23 @@ class CallbackReporter(orbit.Reporter):
 
     @override
     def on_eval_step(self, done: int, num_steps: int) -> None:
-        self._reporter.on_eval_step(done, num_steps)
+        self.reporter.on_eval_step(done, num_steps)
 
     @override
     def on_checkpoint(self, step: int, path: str) -> None:
-        self._reporter.on_checkpoint(step, path)
+        self.reporter.on_checkpoint(step, path)
 
     @override
     def on_restore(self, step: int, path: str) -> None:
-        self._reporter.on_restore(step, path)
+        self.reporter.on_restore(step, path)
 
     @override
     def on_message(self, text: str) -> None:
-        self._reporter.on_message(text)
+        self.reporter.on_message(text)
 
     @override
     def on_train_end(self, step: int) -> None:
-        self._reporter.on_train_end(step)
+        self.reporter.on_train_end(step)
 
     def end(self) -> None:
         """Tells the callbacks that training has ended, and not by an error or a signal."""
@@ -177,10 +171,10 @@ class CallbackReporter(orbit.Reporter):
 
     def _begin_epoch(self, step: int) -> None:
         if step < self._target_steps:
-            self._call("on_epoch_begin", step // self._steps_per_epoch, {})
+            self._call("on_epoch_begin", step // self.steps_per_epoch, {})
 
     def _end_epoch(self, step: int) -> None:
-        epoch, steps_left = divmod(step, self._steps_per_epoch)
+        epoch, steps_left = divmod(step, self.steps_per_epoch)
         if not steps_left:
             self._call("on_epoch_end", epoch - 1, self._history.at(step))
             self._begin_epoch(step)
@@ -191,7 +185,7 @@ class CallbackReporter(orbit.Reporter):
         Raises:
             ConfigError: If one changes the training.
         """
-        for callback in self._callbacks:
+        for callback in self.callbacks:
             if not _has_own(callback, name):
                 continue
             before = self._read_state()
@@ -208,7 +202,7 @@ class CallbackReporter(orbit.Reporter):
 
     def _read_state(self) -> list[tuple[str, Any]]:
         """Returns what callbacks may not change; metrics start anew with each loop."""
-        model = self._built[-1]
+        model = self.built[-1]
         metrics = {id(variable) for variable in model.metrics_variables}
         variables = [*model.variables, *model.optimizer.variables]
         state = [
