@@ -97,7 +97,8 @@ def render(facts: Iterable[inventory_facts.Fact]) -> str:
             "",
             "## Refused",
             "",
-            "Importing one of these, or anything below it, is an error with this reason.",
+            "Using one of these, or anything below it, is an error with this reason; importing it "
+            "only logs that.",
             "",
             "| name | why, and what to use instead |",
             "|---|---|",
