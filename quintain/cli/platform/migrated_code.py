@@ -185,7 +185,12 @@ def _find_missing(module: str, name: str) -> str | None:
     if refusal is not None:
         return refusal
     known = _list_names(module)
-    if known is None or name in known or _find_problem(f"{module}.{name}") is None:
+    if (
+        name.startswith("__")
+        or known is None
+        or name in known
+        or _find_problem(f"{module}.{name}") is None
+    ):
         return None
     return f"Quintain's {module} has no {name!r}.{errors.suggest(name, known)}"
 

@@ -101,6 +101,12 @@ def test_what_could_not_be_moved_is_named_with_its_line(quintain, write):
         assert any(line.startswith(start) for line in lines), (start, lines)
 
 
+def test_names_that_every_module_has_are_not_missing(quintain, write):
+    path = write("a.py", "from official.core import base_task as b\nb.__name__, b.__file__\n")
+
+    assert quintain("migrate", path)[::2] == (0, "")
+
+
 def test_modules_in_configs_are_moved(quintain, write):
     yaml = write(
         "a.yaml", "# official.x\nm: official.core.actions:Run  # kept\nu: https://determined.ai\n"
