@@ -120,21 +120,28 @@ def build_params(
 
 def _find_experiment(config: Mapping[str, Any], model_dir: str | None) -> cfg.ExperimentConfig:
     importlib.import_module("quintain.nlp.experiments")
-    if model_dir is not None:
-        import_experiments(pathlib.Path(model_dir))
-    advice = "One of your own is registered by a file in the experiment's model directory."
+    imported = [] if model_dir is None else import_experiments(pathlib.Path(model_dir))
+    advice = (
+        "One of your own is registered by a file at the top of the experiment's model directory "
+        f"that calls `register_config_factory`; imported were: {', '.join(imported) or 'none'}."
+    )
     return exp_factory.get_exp_config(_experiment_name(config), advice=advice)
 
 
-def import_experiments(directory: pathlib.Path) -> None:
-    """Imports the files of a directory that register experiments."""
+def import_experiments(directory: pathlib.Path) -> list[str]:
+    """Imports the files of a directory that register experiments, and returns their names."""
     if not directory.is_dir():
-        return
+        return []
     if str(directory) not in sys.path:
         sys.path.insert(0, str(directory))
-    for path in sorted(directory.glob("*.py")):
-        if source_names.find_used(path, {"register_config_factory"}):
-            importlib.import_module(path.stem)
+    found = [
+        path
+        for path in sorted(directory.glob("*.py"))
+        if source_names.find_used(path, {"register_config_factory"})
+    ]
+    for path in found:
+        importlib.import_module(path.stem)
+    return [path.name for path in found]
 
 
 def _refuse_optimizations(config: Mapping[str, Any]) -> None:
