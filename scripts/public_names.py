@@ -46,8 +46,20 @@ def list_names() -> list[str]:
             found.add(f"experiment {name}")
             found.update(_list_fields(exp_factory.get_exp_config(name)))
     for package in PACKAGES:
-        found.update(_list_package(package))
+        for name, value in list_offered(package):
+            found.update(_list_callable(value, f"name {package}.{name}"))
     return sorted(found)
+
+
+def list_offered(package: str) -> Iterator[tuple[str, Any]]:
+    """Yields the public functions and classes of a package that are ours, by name."""
+    module = importlib.import_module(package)
+    for name in dir(module):
+        # Names with a dot are other ways to modules, which the Model Garden's list has.
+        if not name.startswith("_") and "." not in name:
+            value = getattr(module, name)
+            if _is_ours(value):
+                yield name, value
 
 
 def _list_commands(command: click.Command, path: str) -> Iterator[str]:
@@ -78,16 +90,6 @@ def _list_fields(config: Any) -> Iterator[str]:
             if name in config:
                 yield f"field {type(config).__name__}.{name}"
                 yield from _list_fields(config.get(name))
-
-
-def _list_package(package: str) -> Iterator[str]:
-    module = importlib.import_module(package)
-    for name in dir(module):
-        # Names with a dot are other ways to modules, which the Model Garden's list has.
-        if not name.startswith("_") and "." not in name:
-            value = getattr(module, name)
-            if _is_ours(value):
-                yield from _list_callable(value, f"name {package}.{name}")
 
 
 def _list_callable(value: Any, path: str) -> Iterator[str]:

@@ -116,7 +116,8 @@ class FlagCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parses the flags; a misspelt one names the nearest."""
-        args = [_with_dashes(argument) for argument in args]
+        end = args.index("--") if "--" in args else len(args)  # What follows is no flag.
+        args = [_with_dashes(argument) for argument in args[:end]] + args[end:]
         ctx.meta[ARGUMENTS_KEY] = list(args)  # Click takes them out of its own list.
         try:
             return super().parse_args(ctx, args)
@@ -136,7 +137,7 @@ def _keep_lines(text: str | None) -> str | None:
 
 def _with_dashes(argument: str) -> str:
     """Turns `--model_dir=a_b` into `--model-dir=a_b`."""
-    if not argument.startswith("--") or argument == "--":
+    if not argument.startswith("--"):
         return argument
     name, sign, value = argument.partition("=")
     return name.replace("_", "-") + sign + value

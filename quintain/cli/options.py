@@ -1,6 +1,7 @@
 """Flags that several commands share."""
 
 import contextlib
+import enum
 import importlib.resources
 import os
 import re
@@ -110,6 +111,18 @@ search_options = combine(
     click.option("--num-outputs", type=click.IntRange(min=1), help="Translations of each text."),
 )
 """Adds the options of a search for translations."""
+
+
+def state_option(states: type[enum.StrEnum]) -> Callable[[F], F]:
+    """Returns the option of a list that shows records in some states only."""
+    return click.option(
+        "--state",
+        "state_names",
+        multiple=True,
+        type=click.Choice([state.value for state in states], case_sensitive=False),
+        help="Only those in this state. Repeatable.",
+    )
+
 
 log_option = click.option(
     "--alsologtostderr", is_flag=True, help="Show the log, TensorFlow's included."

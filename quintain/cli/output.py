@@ -178,8 +178,9 @@ def to_table(rows: Sequence[R], columns: Sequence[Column[R]], *, width: int | No
         )
     total = width or shutil.get_terminal_size((0, 24)).columns  # 0 if there is no terminal.
     widths = _fit(cells, columns, total or _PIPE_WIDTH)
-    while total and len(widths) > 1 and sum(widths) + len(_GAP) * (len(widths) - 1) > total:
-        widths.pop()
+    if width or sys.stdout.isatty():  # What reads a pipe gets all columns.
+        while len(widths) > 1 and sum(widths) + len(_GAP) * (len(widths) - 1) > total:
+            widths.pop()
     cells = [line[: len(widths)] for line in cells]
     numeric = numeric[: len(widths)]
     lines = []

@@ -76,6 +76,25 @@ class LiveLaunch:
 
 
 @dataclasses.dataclass
+class Pace:
+    """Seconds that workers spend on a batch, where older workloads count less."""
+
+    _secs: float = 0.0
+    _num_batches: float = 0.0
+
+    @property
+    def secs_per_batch(self) -> float | None:
+        """None if no workload has ended yet."""
+        return self._secs / self._num_batches if self._num_batches else None
+
+    def note(self, num_batches: int, secs: float) -> None:
+        """Notes how long a workload took."""
+        if num_batches > 0:
+            self._secs = _MEMORY * self._secs + max(secs, 0.0)
+            self._num_batches = _MEMORY * self._num_batches + num_batches
+
+
+@dataclasses.dataclass
 class Entry:
     """An experiment that has not ended."""
 
@@ -94,11 +113,11 @@ class Entry:
     request_ids: dict[int, str] = dataclasses.field(default_factory=dict)
     """The reverse."""
 
-    busy_secs: float = 0.0
-    """Seconds that workers of this master spent on training, where older ones count less."""
+    training: Pace = dataclasses.field(default_factory=Pace)
+    """Pace at which workers of this master train."""
 
-    num_timed_batches: float = 0.0
-    """Batches that they trained then, where older ones count less."""
+    validation: Pace = dataclasses.field(default_factory=Pace)
+    """Pace of their validations, by the batches that were trained since the one before."""
 
     has_slow_policies: bool = False
     """Whether its log policies took so long that lines are not looked at any more."""
@@ -124,11 +143,6 @@ class Entry:
         """Notes the number of a trial."""
         self.trial_ids[request_id] = trial_id
         self.request_ids[trial_id] = request_id
-
-    def note_time(self, num_batches: int, secs: float) -> None:
-        """Notes how long a workload of training took."""
-        self.busy_secs = _MEMORY * self.busy_secs + max(secs, 0.0)
-        self.num_timed_batches = _MEMORY * self.num_timed_batches + num_batches
 
     def note_wait(self, trial_id: int, rank: int, text: str) -> None:
         """Notes what one of a trial's processes waits for; an empty text if it goes on."""

@@ -13,7 +13,7 @@ import math
 import pathlib
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 
 from quintain import errors
@@ -33,7 +33,7 @@ from quintain.master.placing import slots as slots_lib
 from quintain.master.processes import launch_tokens
 from quintain.master.processes import launcher as launcher_lib
 from quintain.master.workers import run_files, usage_sampling, worker_calls
-from quintain.records.rows import states
+from quintain.records.rows import states, workload
 from quintain.records.views import master_status
 from quintain.store import store as store_lib
 
@@ -371,14 +371,15 @@ class Master:
     def _describe(self, experiment_id: int) -> master_status.ExperimentStatus:
         shared = self._shared
         entry = shared.entries[experiment_id]
-        running = tuple(sorted(shared.launches_by_experiment.get(experiment_id, ())))
+        launches = shared.launches_by_experiment.get(experiment_id, {})
+        running = tuple(sorted(launches))
         is_active = entry.machine.state is states.ExperimentState.ACTIVE
         waiting = tuple(entry.list_waiting(shared.launches_by_trial)) if is_active else ()
         return master_status.ExperimentStatus(
             experiment_id=experiment_id,
             state=entry.machine.state,
             progress=entry.machine.progress,
-            eta_secs=estimate_secs(entry, len(running)) if is_active else None,
+            eta_secs=estimate_secs(entry, launches) if is_active else None,
             running_trials=running,
             waiting_trials=waiting,
             lack=shared.nodes.find_lack(entry.config.resources) if waiting else "",
@@ -388,15 +389,15 @@ class Master:
     def _summarise(self, experiment_id: int) -> master_status.ExperimentSummary:
         shared = self._shared
         entry = shared.entries[experiment_id]
-        num_running = len(shared.launches_by_experiment.get(experiment_id, ()))
+        launches = shared.launches_by_experiment.get(experiment_id, {})
         is_active = entry.machine.state is states.ExperimentState.ACTIVE
         num_waiting = entry.count_all_waiting(shared.launches_by_trial) if is_active else 0
         return master_status.ExperimentSummary(
             experiment_id=experiment_id,
             state=entry.machine.state,
             progress=entry.machine.progress,
-            eta_secs=estimate_secs(entry, num_running) if is_active else None,
-            num_running=num_running,
+            eta_secs=estimate_secs(entry, launches) if is_active else None,
+            num_running=len(launches),
             num_slots=shared.used[experiment_id],
             num_waiting=num_waiting,
             lack=shared.nodes.find_lack(entry.config.resources) if num_waiting else "",
@@ -404,17 +405,40 @@ class Master:
         )
 
 
-def estimate_secs(entry: entries.Entry, num_running: int) -> float | None:
+def estimate_secs(entry: entries.Entry, launches: Mapping[int, entries.LiveLaunch]) -> float | None:
     """Returns the seconds until a search is over, or None if nothing is known yet.
 
     What is left is what the search method expects, or what is left of the budget of time. It is as
     fast as the last workloads were that this master has seen, in as many trials at once as run now.
+
+    Args:
+        entry: The experiment.
+        launches: Its launches that run, by trial.
     """
     machine = entry.machine
     if machine.state.is_stopping or machine.search.is_over:
         return 0.0
     secs = machine.find_time_left(active_time.now())
-    if entry.num_timed_batches and num_running:
-        secs_per_batch = entry.busy_secs / entry.num_timed_batches
-        secs = min(secs, machine.search.num_left_batches * secs_per_batch / num_running)
+    if launches:
+        secs = min(secs, _estimate_work_secs(entry, launches) / len(launches))
     return max(secs, 0.0) if math.isfinite(secs) else None
+
+
+def _estimate_work_secs(entry: entries.Entry, launches: Mapping[int, entries.LiveLaunch]) -> float:
+    """Returns the seconds of all workloads to come, less what was spent on those that run."""
+    search = entry.machine.search
+    num_left = search.num_left_batches
+    train_secs, validate_secs = entry.training.secs_per_batch, entry.validation.secs_per_batch
+    if train_secs is None or (validate_secs is None and not num_left):
+        # Nothing but validations is to come, and none was seen.
+        return math.inf
+    validate_secs = validate_secs or 0.0
+    secs = num_left * train_secs + (num_left + search.num_unvalidated_batches) * validate_secs
+    for trial_id, live in launches.items():
+        if live.outstanding is None:
+            continue
+        expected_secs = live.outstanding.num_batches * train_secs
+        if live.outstanding.kind is workload.WorkloadKind.VALIDATE:
+            expected_secs = entry.machine_of(trial_id).num_unvalidated_batches * validate_secs
+        secs -= min(time.monotonic() - live.since, expected_secs)
+    return secs

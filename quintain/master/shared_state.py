@@ -97,8 +97,7 @@ class SharedState:
             former = self.entries.get(experiment_id)
             loaded = self.load(experiment_id)
             if former is not None:
-                loaded.busy_secs = former.busy_secs
-                loaded.num_timed_batches = former.num_timed_batches
+                loaded.training, loaded.validation = former.training, former.validation
             self.entries[experiment_id] = loaded
             self._stale.discard(experiment_id)
         return self.entries[experiment_id]

@@ -59,8 +59,7 @@ class TrainReporter(orbit.Reporter):
         else:
             self._step_secs = _SMOOTHING * self._step_secs + (1 - _SMOOTHING) * step_secs
         left = durations.format_secs(self._step_secs * (target_steps - step))
-        speed = f"{_describe_rate(output)}{_describe_wait(output)}"
-        rates = f"{describe_metrics(output, self._labels)}  {speed}  ETA {left}"
+        rates = f"{describe_loop(output, self._labels)}  ETA {left}"
         self._display.show_training(step, target_steps, rates)
 
     @override
@@ -73,12 +72,28 @@ class TrainReporter(orbit.Reporter):
 
     @override
     def on_eval_end(self, step: int, output: Mapping[str, Any], secs: float) -> None:
-        values = describe_metrics(output, self._labels)
-        self._display.show_line(f"evaluated step {step}: {values}  ({secs:.0f} s)")
+        self._display.show_line(describe_evaluation(step, output, self._labels, secs))
 
     @override
     def on_message(self, text: str) -> None:
         self._display.show_line(text)
+
+
+def describe_loop(
+    output: Mapping[str, Any], labels: Mapping[str, shown_metrics.MetricLabel]
+) -> str:
+    """Returns metrics and speed of a loop in one line; the arguments are `describe_metrics`'."""
+    return f"{describe_metrics(output, labels)}  {_describe_rate(output)}{_describe_wait(output)}"
+
+
+def describe_evaluation(
+    step: int,
+    output: Mapping[str, Any],
+    labels: Mapping[str, shown_metrics.MetricLabel],
+    secs: float,
+) -> str:
+    """Returns an evaluation in one line."""
+    return f"evaluated step {step}: {describe_metrics(output, labels)}  ({secs:.0f} s)"
 
 
 def describe_metrics(

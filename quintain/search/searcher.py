@@ -10,6 +10,8 @@ from quintain import errors
 from quintain.search import base_search
 
 _ALMOST_DONE: Final = 0.99
+_VALIDATION_SHARE: Final = 0.1
+"""Part of the work on a batch that its validation is taken for."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,13 +114,16 @@ class Searcher:
     def progress(self, num_trained: float) -> float:
         """Returns how much of the search is done, from 0 to 1; below 1 until it is over.
 
+        What was trained without a result counts less, as its validation is still to come.
+
         Args:
             num_trained: Units trained by all trials, those without a result included.
         """
         if self._is_over:
             return 1.0
         total = num_trained + self.left(num_trained)
-        return min(num_trained / total, _ALMOST_DONE) if total else 0.0
+        done = num_trained - _VALIDATION_SHARE * max(num_trained - self._num_trained, 0.0)
+        return min(done / total, _ALMOST_DONE) if total else 0.0
 
     def is_open(self, request_id: str) -> bool:
         """Returns whether a trial was created and has not ended."""

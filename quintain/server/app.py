@@ -26,7 +26,7 @@ from quintain.cluster.agents import agent_launcher
 from quintain.master import master as master_lib
 from quintain.master.processes import launch_tokens
 from quintain.records.views import master_status
-from quintain.server import code_uploads, direct_calls
+from quintain.server import code_uploads, direct_calls, monitoring
 from quintain.server import exports as exports_lib
 from quintain.server import tensorboards as tensorboards_lib
 from quintain.server.feed import feed as feed_lib
@@ -110,6 +110,7 @@ def build_app(
     """
     sign_in = services.sign_in or sign_in_lib.SignIn(info.url, sessions_lib.Sessions(port=0))
     home = home_lib.Home(pathlib.Path(info.home))
+    metrics = monitoring.MasterMetrics(master, calls.store, info.version)
     given = parts.Parts(
         calls=calls,
         master=master,
@@ -120,6 +121,7 @@ def build_app(
         tensorboards=services.tensorboards or tensorboards_lib.TensorBoards(home),
         uploads=code_uploads.CodeUploads(home.path),
         exports=exports_lib.Exports(home),
+        metrics=metrics,
         runs=run_index.RunIndex(
             map(pathlib.Path, info.run_dirs), lambda: run_notes.list_paths(home)
         ),
@@ -157,6 +159,7 @@ def build_app(
         prefix=responses.PREFIX,
         sign_in=sign_in,
         agent_token=token_files.KnownToken(home.agent_token),
+        metrics_token=token_files.KnownToken(home.metrics_token),
         user_token=token_files.KnownToken(home.user_token),
     )
     app.add_middleware(
@@ -167,7 +170,9 @@ def build_app(
         exclude_content_types=_UNCOMPRESSED,
     )
     app.add_middleware(request_checks.HostCheck, refuse=responses.refuse, hosts=sign_in.all_hosts)
-    app.add_middleware(request_life.RequestLife, refuse=responses.refuse)
+    app.add_middleware(
+        request_life.RequestLife, refuse=responses.refuse, observe=metrics.observe_request
+    )
     app.add_middleware(responses.AnswerHeaders)
     for router in (
         workers.router,

@@ -31,6 +31,9 @@ _MIN_PREFIX = 4
 class DirectCalls(calls.Calls):
     """Reads from a store, also where no master runs.
 
+    Attributes:
+        store: What is read.
+
     Args:
         store: What is read.
         home: Where files are.
@@ -47,7 +50,7 @@ class DirectCalls(calls.Calls):
         find_summary: Callable[[], master_status.MasterSummary] = master_status.MasterSummary,
         find_own: Callable[[int], master_status.ExperimentStatus | None] = lambda _: None,
     ) -> None:
-        self._store = store
+        self.store = store
         self._home = home
         self._find_status, self._find_summary, self._find_own = find_status, find_summary, find_own
         self._tables = tables.WrittenTables()
@@ -62,7 +65,7 @@ class DirectCalls(calls.Calls):
         given = dict(arguments)
         if "state_names" in given:
             given["states"] = tuple(given.pop("state_names"))
-        with self._store.reading() as session:
+        with self.store.reading() as session:
             if not call.name.startswith("get_"):
                 _check_owner(session, given.get("experiment_id"), given.get("trial_id"))
             return getattr(session, call.name)(**given)
@@ -79,7 +82,7 @@ class DirectCalls(calls.Calls):
         labels: Sequence[str],
     ) -> list[dict[str, Any]]:
         """Returns summaries of what `list_experiments` returns."""
-        with self._store.reading() as session:
+        with self.store.reading() as session:
             found = session.list_experiments(
                 include_archived=include_archived, states=state_names, labels=labels
             )
@@ -89,7 +92,7 @@ class DirectCalls(calls.Calls):
     def follow(self, experiment_id: int, cursor: str = "") -> following.Following:
         # Asked first, so that an experiment that is over then has its last trials here.
         status, summary = self._find_own(experiment_id), self._find_summary()
-        with self._store.reading() as session:
+        with self.store.reading() as session:
             experiment = session.get_experiment(experiment_id)
             oldest, newest = session.get_change_bounds()
             after = cursors.parse(cursor, cursors.find_home(session))
@@ -124,7 +127,7 @@ class DirectCalls(calls.Calls):
             selection: Which trials.
             state_names: Only those in one of these states; all if empty.
         """
-        with self._store.reading() as session:
+        with self.store.reading() as session:
             experiment = session.get_experiment(experiment_id)
             names = tuple(state_names)
             if not (selection.where or selection.sort):
@@ -150,19 +153,19 @@ class DirectCalls(calls.Calls):
 
     @override
     def get_table(self, experiment_id: int) -> trial_table.TrialTable:
-        with self._store.reading() as session:
+        with self.store.reading() as session:
             return tables.read_table(session, session.get_experiment(experiment_id))
 
     def write_table(self, experiment_id: int) -> bytes:
         """Returns what `get_table` does, as JSON; it may be one that is still true."""
-        with self._store.reading() as session:
+        with self.store.reading() as session:
             return self._tables.write(session, session.get_experiment(experiment_id))
 
     def read_curves(
         self, experiment_id: int, metrics: Sequence[str], trial_ids: Sequence[int]
     ) -> bytes:
         """Returns curves of an experiment in the page's format; see `tables.read_curves`."""
-        with self._store.reading() as session:
+        with self.store.reading() as session:
             session.get_experiment(experiment_id)
             return tables.read_curves(session, experiment_id, metrics, trial_ids)
 
@@ -178,7 +181,7 @@ class DirectCalls(calls.Calls):
         from quintain.search import importance as importance_lib  # noqa: PLC0415
         from quintain.search import space  # noqa: PLC0415
 
-        with self._store.reading() as session:
+        with self.store.reading() as session:
             experiment = session.get_experiment(experiment_id)
             table = tables.read_table(session, experiment)
         name = metric_name or experiment.config.get("searcher", {}).get("metric", "")
@@ -204,7 +207,7 @@ class DirectCalls(calls.Calls):
             last: Largest number of batches; None for no bound.
         """
         group, name = tables.parse_metric(metric_name)
-        with self._store.reading() as session:
+        with self.store.reading() as session:
             session.get_trial(trial_id)
             after = -1 if first is None else first - 1
             rows = session.list_metrics(trial_id, group=group, after_batches=after)
@@ -224,14 +227,14 @@ class DirectCalls(calls.Calls):
 
         if self._search_views is None:
             self._search_views = search_view.SearchViews()
-        with self._store.reading() as session:
+        with self.store.reading() as session:
             return self._search_views.build(session, experiment_id)
 
     def page_logs(
         self, page: log_pages.Page, *, trial_id: int | None = None, experiment_id: int | None = None
     ) -> list[log.LogRow]:
         """Returns lines of a trial, or of all trials of an experiment."""
-        with self._store.reading() as session:
+        with self.store.reading() as session:
             _check_owner(session, experiment_id, trial_id)
             if trial_id is not None:
                 read = functools.partial(session.list_logs, trial_id)
@@ -243,7 +246,7 @@ class DirectCalls(calls.Calls):
     def list_batch_metrics(
         self, trial_id: int, *, after_batches: int = -1
     ) -> list[metric.BatchRow]:
-        with self._store.reading() as session:
+        with self.store.reading() as session:
             session.get_trial(trial_id)
             stored = session.list_batch_metrics(trial_id, after_batches=after_batches)
         return [
@@ -254,7 +257,7 @@ class DirectCalls(calls.Calls):
 
     @override
     def get_checkpoint(self, uuid: str) -> checkpoint_lib.Checkpoint:
-        with self._store.reading() as session:
+        with self.store.reading() as session:
             try:
                 return session.get_checkpoint(uuid)
             except errors.NotFoundError:
@@ -299,7 +302,7 @@ class DirectCalls(calls.Calls):
             experiment_id: The experiment; None for all.
             since: Only those that had not ended then; seconds since the epoch.
         """
-        with self._store.reading() as session:
+        with self.store.reading() as session:
             _check_owner(session, experiment_id)
             return session.list_spans(experiment_id, since=since)
 
@@ -332,7 +335,7 @@ class DirectCalls(calls.Calls):
         # It imports what commands that only read need not wait for.
         from quintain.master import orphans  # noqa: PLC0415
 
-        return orphans.find(self._store, self._home.path)
+        return orphans.find(self.store, self._home.path)
 
 
 def _check_owner(

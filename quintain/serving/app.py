@@ -8,17 +8,14 @@ from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from typing import Any, Final
 
 import fastapi
+import prometheus_client
 from fastapi import responses
 from starlette import exceptions as starlette_exceptions
+from starlette import types
 
 import quintain
 from quintain import errors
-from quintain.serving import (
-    batching,
-    metering,
-    request_bodies,
-    served_model,
-)
+from quintain.serving import batching, request_bodies, served_model
 from quintain.web import request_checks, request_life
 
 _CLIENT_LEFT: Final = 499
@@ -30,6 +27,7 @@ MAX_BODY_BYTES: Final = 8 * 2**20
 _MAX_HELD_BYTES: Final = 64 * 2**20
 """Most bytes of all requests that are read or answered at a time."""
 
+_BATCH_SIZES: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 _logger = logging.getLogger(__name__)
 
@@ -59,7 +57,7 @@ def build_app(
         timeout_secs: How long a request may wait; beyond, it is answered with status 504.
         hosts: Names of the server besides those of this machine; see `request_checks.parse_host`.
     """
-    metrics = metering.Metrics()
+    metrics = Metrics()
     batcher: batching.Batcher | batching.Joiner
     if model.join is not None:
         batcher = batching.Joiner(
@@ -93,8 +91,7 @@ def build_app(
         room=request_checks.ParsingRoom(MAX_BODY_BYTES, patience_secs=timeout_secs),
     )
     app.add_middleware(request_checks.HostCheck, refuse=_refuse, hosts=hosts)
-    app.add_middleware(request_life.RequestLife, refuse=_refuse)
-    app.add_middleware(metering.Meter, metrics=metrics)
+    app.add_middleware(request_life.RequestLife, refuse=_refuse, observe=metrics.observe_request)
     app.add_exception_handler(Exception, _explain_fault)
     app.add_exception_handler(errors.DataError, _explain_bad_instance)
     app.add_exception_handler(starlette_exceptions.HTTPException, _explain_bad_address)
@@ -155,9 +152,49 @@ def build_app(
     async def read_metrics() -> responses.Response:
         """Returns the counters in Prometheus' format."""
         metrics.waiting.set(batcher.num_waiting)
-        return responses.Response(metrics.format(), media_type=metering.CONTENT_TYPE)
+        return responses.Response(
+            metrics.format(), media_type=prometheus_client.CONTENT_TYPE_LATEST
+        )
 
     return app
+
+
+class Metrics:
+    """Counters, in Prometheus' format."""
+
+    def __init__(self) -> None:
+        self.registry = prometheus_client.CollectorRegistry()
+        common: dict[str, Any] = {"registry": self.registry}
+        self.requests = prometheus_client.Counter(
+            "quintain_requests", "Requests by their status.", ["status"], **common
+        )
+        self.texts = prometheus_client.Counter("quintain_texts", "Texts answered.", **common)
+        self.waiting = prometheus_client.Gauge("quintain_texts_waiting", "Texts waiting.", **common)
+        self.latency = prometheus_client.Histogram(
+            "quintain_request_seconds", "Seconds from a request to its answer.", **common
+        )
+        self.batch_sizes = prometheus_client.Histogram(
+            "quintain_batch_size", "Texts of a batch.", buckets=_BATCH_SIZES, **common
+        )
+        self.batch_secs = prometheus_client.Histogram(
+            "quintain_batch_seconds", "Seconds that the model took for a batch.", **common
+        )
+
+    def observe_batch(self, size: int, secs: float) -> None:
+        """Takes the size and the time of a batch."""
+        self.texts.inc(size)
+        self.batch_sizes.observe(size)
+        self.batch_secs.observe(secs)
+
+    def observe_request(self, scope: types.Scope, status: int, secs: float) -> None:
+        """Counts a request that has a body."""
+        if scope["method"] == "POST":
+            self.requests.labels(str(status)).inc()
+            self.latency.observe(secs)
+
+    def format(self) -> bytes:
+        """Returns all counters as text."""
+        return prometheus_client.generate_latest(self.registry)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,6 +3,7 @@
 import contextlib
 import pathlib
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -27,6 +28,7 @@ class Store:
         self.database = database
         self._writing = threading.Lock()
         self._listeners: list[Callable[[], None]] = []
+        self._timers: list[Callable[[float], None]] = []
 
     @property
     def place(self) -> str:
@@ -40,6 +42,15 @@ class Store:
             listener: Is called in the thread that wrote; it returns at once, and raises nothing.
         """
         self._listeners.append(listener)
+
+    def add_timer(self, timer: Callable[[float], None]) -> None:
+        """Tells somebody the seconds of each writing transaction, with its wait for others.
+
+        Args:
+            timer: Is called in the thread that wrote, also if nothing was kept; it returns at once,
+                and raises nothing.
+        """
+        self._timers.append(timer)
 
     def hold(self, on_loss: Callable[[str], None]) -> None:
         """Makes this the only master of the database until it is closed.
@@ -63,10 +74,16 @@ class Store:
                 the disk is full, the file is damaged, the server is away. Nothing is kept then.
             DataError: If it can be, but not with what was given to it.
         """
-        with self._writing, self.database.writing() as runner:
-            writing = session.Session(runner)
-            yield writing
-            has_changed = writing.write_changes()
+        begin = time.monotonic()
+        try:
+            with self._writing, self.database.writing() as runner:
+                writing = session.Session(runner)
+                yield writing
+                has_changed = writing.write_changes()
+        finally:
+            secs = time.monotonic() - begin
+            for timer in self._timers:
+                timer(secs)
         if has_changed:
             for listener in self._listeners:
                 listener()
@@ -108,7 +125,7 @@ def open_store(
     Args:
         url_or_path: The path of an SQLite file, whatever characters it has, whose missing
             directories are made; or, as a text with `://`, the address of a PostgreSQL database
-            that is there, as `records.database_url` has it, or `sqlite:///PATH`.
+            that is there, as `records.config.database_url` has it, or `sqlite:///PATH`.
         busy_secs: How long to wait for another program that writes.
 
     Raises:

@@ -26,6 +26,17 @@ class TrialCount(NamedTuple):
     """The largest."""
 
 
+class StateTotal(NamedTuple):
+    """The rows of a table that are in one state."""
+
+    table: str
+    """`experiments`, `trials` or `checkpoints`."""
+    state: str
+    num_rows: int
+    total: int
+    """Restarts of trials; bytes of checkpoints that are not deleted; 0 for experiments."""
+
+
 class TableReader(curve_reading.CurveReader):
     """Reads columns of trials and curves."""
 
@@ -114,6 +125,24 @@ class TableReader(curve_reading.CurveReader):
             f"WHERE experiment_id IN ({listed or 'NULL'}) GROUP BY experiment_id, state"
         )
         return [TrialCount(*row) for row in self._select(query, {})]
+
+    def count_states(self) -> list[StateTotal]:
+        """Returns how many experiments, trials and checkpoints there are in which state."""
+        sizes = "json_each_text(files::json)"
+        if self._is_sqlite:  # One damaged row is no reason to count none.
+            sizes = "json_each(CASE WHEN json_valid(files) THEN files ELSE '{}' END)"
+        num_bytes = (
+            "CASE WHEN state = 'DELETED' THEN 0 ELSE "
+            f"(SELECT sum(CAST(value AS BIGINT)) FROM {sizes}) END"
+        )
+        totals = {"experiments": "0", "trials": "restarts", "checkpoints": num_bytes}
+        return [
+            StateTotal(table, state, num_rows, int(total or 0))
+            for table, value in totals.items()
+            for state, num_rows, total in self._select(
+                f"SELECT state, count(*), sum({value}) FROM {table} GROUP BY state", {}
+            )
+        ]
 
 
 def _quote(names: Iterable[str]) -> str:

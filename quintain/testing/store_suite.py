@@ -218,6 +218,26 @@ class StoreSuite(store_change_suite.ChangeSuite, store_curve_suite.CurveSuite):
         with store.reading() as session:
             assert session.list_checkpoints(trial_id=trial_id) == [record]
 
+    def test_rows_are_counted_by_state(self, store: stores.Store, trial_id: int) -> None:
+        """With restarts of trials, and bytes of checkpoints that are there."""
+        deleted = checkpoint.CheckpointState.DELETED
+        with store.transaction() as session:
+            trial = session.get_trial(trial_id)
+            session.update_trial(dataclasses.replace(trial, restarts=2))
+            owner = trial.experiment_id
+            files = {"a/": 0, "a/b": 3 * 2**40, "c": 5}
+            for uuid, state in (("x", deleted), ("y", checkpoint.CheckpointState.COMPLETED)):
+                saved = checkpoint.Checkpoint(uuid, trial_id, owner, 1, state, files)
+                session.add_checkpoint(saved)
+        with store.reading() as session:
+            owner_state = session.get_experiment(owner).state
+            assert sorted(session.count_states()) == [
+                ("checkpoints", "COMPLETED", 1, 3 * 2**40 + 5),
+                ("checkpoints", "DELETED", 1, 0),
+                ("experiments", owner_state, 1, 0),
+                ("trials", trial.state, 1, 2),
+            ]
+
     def test_logs_can_be_followed_and_searched(self, store: stores.Store, trial_id: int) -> None:
         """By number, source, text, and the newest ones."""
         sources = [log.LogSource.STDOUT, log.LogSource.STDERR, log.LogSource.MASTER]
@@ -350,6 +370,19 @@ class StoreSuite(store_change_suite.ChangeSuite, store_curve_suite.CurveSuite):
             fail()
         with store.reading() as session:
             assert session.list_experiments() == []
+
+    def test_writing_transactions_are_timed(self, store: stores.Store) -> None:
+        """Also those that fail; reading ones are not."""
+        found: list[float] = []
+        store.add_timer(found.append)
+        with store.transaction() as session:
+            session.add_experiment(store_case.new_experiment())
+        with pytest.raises(errors.NotFoundError), store.transaction() as session:
+            session.delete_experiment(99)
+        with store.reading() as session:
+            session.list_experiments()
+        assert len(found) == 2
+        assert min(found) > 0.0
 
     def test_writers_in_threads_follow_one_another(
         self, store: stores.Store, trial_id: int

@@ -9,6 +9,7 @@ import importlib
 import pathlib
 import shutil
 import sys
+import time
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Final
 
@@ -26,7 +27,7 @@ from quintain.core.progressive import configs as progressive_configs
 from quintain.distribute import distribution, runtime_environment
 from quintain.input.diagnosis import data_faults
 from quintain.records.config import experiment_spec, source_names
-from quintain.run import run_files, runner_factory
+from quintain.run import run_files, runner_factory, train_reporter
 from quintain.search import hyperparameters
 from quintain.search import space as space_lib
 from quintain.settings import config_definitions as cfg
@@ -244,6 +245,7 @@ class TaskTrialController(base_trial.TrialController):
             params = params.replace(runtime=_find_gang_runtime(params.runtime))
         params.lock()
         self._params = params
+        self._labels = runner_factory.merge_metric_labels(params)
         self._is_initialized = False
         self._contexts = contextlib.ExitStack()
         runtime_environment.prepare(params.runtime)
@@ -289,12 +291,15 @@ class TaskTrialController(base_trial.TrialController):
     def train(self, num_batches: int) -> base_trial.TrainResult:
         """Trains for so many steps."""
         self._initialize()
+        if not self.context.has_trained:
+            self._log("Compiling the training step ...")
         logs = self._trainer.train(tf.constant(num_batches)) or {}
         if self._trainer.train_data_exhausted:
             raise errors.TrialError(
                 "task.train_data: the training data ended. Set `task.train_data.is_training` so "
                 "that they are repeated."
             )
+        self._log(f"step {self._step}  {train_reporter.describe_loop(logs, self._labels)}".rstrip())
         metrics = _to_metrics(logs)
         if "loss" not in metrics:
             metrics["loss"] = metrics["training_loss"]
@@ -305,7 +310,10 @@ class TaskTrialController(base_trial.TrialController):
         """Evaluates on `validation_steps` batches, or all validation data."""
         self._initialize()
         steps = self._params.trainer.validation_steps
+        start_secs = time.monotonic()
         logs = self._trainer.evaluate(tf.constant(steps)) or {}
+        secs = time.monotonic() - start_secs
+        self._log(train_reporter.describe_evaluation(self._step, logs, self._labels, secs))
         size = int(self._params.task.validation_data.global_batch_size or 0)
         return base_trial.ValidationResult(_to_metrics(logs), max(steps, 0) * size)
 
@@ -344,6 +352,7 @@ class TaskTrialController(base_trial.TrialController):
         else:
             self._build_manager(directory).restore(paths[-1])
             self._is_initialized = True
+            self._log(f"Going on from step {self._step}.")
 
     def close(self) -> None:
         """Puts the precision policy back."""
@@ -353,6 +362,16 @@ class TaskTrialController(base_trial.TrialController):
         if not self._is_initialized:
             self._trainer.initialize()
             self._is_initialized = True
+
+    @property
+    def _step(self) -> int:
+        return int(self._trainer.global_step.numpy())
+
+    def _log(self, line: str) -> None:
+        """Writes a line into the trial's log; of several processes the first one does."""
+        if self.context.distributed.rank == 0:
+            sys.stdout.write(f"{line}\n")
+            sys.stdout.flush()
 
     def _build_manager(self, directory: str) -> checkpoints.CheckpointManager:
         return checkpoints.CheckpointManager(

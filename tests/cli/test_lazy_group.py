@@ -2,9 +2,11 @@ import os
 import subprocess
 import sys
 
+import click
 import pytest
+from click import testing
 
-from quintain.cli import options
+from quintain.cli import lazy_group, options
 from quintain.core import exp_factory
 from quintain.nlp import experiments as experiments  # Registers them.
 
@@ -38,6 +40,15 @@ def test_help_shows_options_with_dashes_and_underscores_work_too(quintain):
     ]
     assert said[0] == said[1]
     assert "Did you mean 'eval'?" in said[0][2]
+
+
+def test_what_follows_two_dashes_is_left_as_it_is():
+    @click.command(cls=lazy_group.FlagCommand)
+    @click.argument("texts", nargs=-1)
+    def say(texts):
+        click.echo(" ".join(texts))
+
+    assert testing.CliRunner().invoke(say, ["--", "--a_b", "c_d"]).output == "--a_b c_d\n"
 
 
 def test_a_misspelt_option_names_the_nearest(quintain):

@@ -2,7 +2,9 @@
 
 import pathlib
 import re
+import subprocess
 
+import markdown
 import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -12,6 +14,8 @@ LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
 SOURCE = re.compile(r"`((?:quintain|tests|examples|benchmarks|scripts)/[\w./]+\.\w+)`")
 ANCHOR = re.compile(r"\[[^\]]*\]\(([^)#\s]*)#([^)\s]+)\)")
 GENERATED = re.compile(r"^This page is (?:generated|written) (?:from|by) `", re.MULTILINE)
+# Not those of 404.html, which begin with a slash: a server may show it at any address.
+HREF = re.compile(r'<a[^>]* href="?(?!/)([^"#:> ]*)(?:#([^"> ]+))?["> ]')
 PYTHON = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
 
@@ -65,6 +69,28 @@ def list_anchors(text):
     return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
+@pytest.mark.slow
+@pytest.mark.e2e
+@pytest.mark.long("links of the pages it is made of are checked each time")
+def test_links_of_the_site_lead_somewhere():
+    subprocess.run([ROOT / "scripts/docs", "build"], check=True)
+    pages = {page: page.read_text() for page in (ROOT / "site").rglob("*.html")}
+
+    links = [
+        (page, (page.parent / target).resolve() if target else page, anchor)
+        for page, text in pages.items()
+        for target, anchor in HREF.findall(text)
+    ]
+    missing = [
+        f"{page.name}: {target.name}#{anchor}"
+        for page, target, anchor in links
+        if not target.is_file() or (anchor and f'id="{anchor}"' not in pages[target])
+    ]
+
+    assert 'id="quintain.run.fitting.fit.fit"' in pages[ROOT / "site/reference/python.html"]
+    assert missing == []
+
+
 def test_the_documentation_has_at_most_35000_words():
     pages = (ROOT / "docs").rglob("*.md")
     counted = {
@@ -74,6 +100,22 @@ def test_the_documentation_has_at_most_35000_words():
     }
 
     assert sum(counted.values()) <= 35_000, counted
+
+
+@pytest.mark.parametrize(
+    ("link", "shown"),
+    [
+        ("[figures](../../benchmarks/README.md#a)", "figures (<code>benchmarks/README.md</code>)"),
+        ("[examples/slurm](../../examples/slurm/README.md)", "examples/slurm"),
+        ("[all](../reference/README.md)", '<a href="../reference/README.md">all</a>'),
+    ],
+)
+def test_links_that_leave_the_site_are_text(link, shown):
+    assert markdown.markdown(link, extensions=["site_markdown"]) == f"<p>{shown}</p>"
+
+
+def test_the_readme_has_at_most_900_words():
+    assert len((ROOT / "README.md").read_text().split()) <= 900
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import termios
 import time
 
 import pytest
+import urllib3
 
 from quintain import store as stores
 from quintain.client.home import home as home_lib
@@ -280,6 +281,28 @@ def test_a_failing_trial_is_explained_and_the_others_go_on(shell, write_config):
         True: "ERROR",
         False: "COMPLETED",
     }
+
+
+def test_a_page_that_is_looked_at_stays_when_the_search_ends(shell, write_config, hurry):
+    path = write_config(secs=0.2, length=40)
+    foreground = shell.start("experiment", "create", path, MODEL_DIR, "--slots", 2, "--no-check")
+    shell.wait_for(shell.count_batches, "a trial has trained")
+    link = shell.read("ui")["url"]
+    answer = urllib3.request("GET", link, redirect=False)
+    cookie = answer.headers["Set-Cookie"].partition(";")[0]
+
+    hurry.touch()
+    stdout, stderr = foreground.communicate(timeout=120)
+
+    assert foreground.returncode == 0
+    assert "Experiment 1 is COMPLETED" in stdout
+    assert "The page goes on in a master in the background" in stderr
+    assert "quintain master stop" in stderr
+    assert stderr.endswith("quintain ui\n")
+    page = link.partition("sign-in")[0]
+    assert urllib3.request("GET", page, headers={"Cookie": cookie}).status == 200
+    shell.run("master", "stop")
+    assert home_lib.find_master(shell.home) is None
 
 
 @pytest.mark.long("Kills, Ctrl-C and a closed terminal show how a search goes on")

@@ -977,6 +977,48 @@ def test_the_remaining_time_follows_from_what_a_batch_takes(
     assert master.status().experiments[0].eta_secs == pytest.approx(20 / 4)
 
 
+def test_validations_count_in_the_remaining_time_once_one_was_seen(
+    make_master, make_workers, config_text, fake_launcher
+):
+    master = make_master(num_slots=1)
+    create(master, config_text, {"name": "random", "max_length": 8, "max_trials": 3})
+    master.tick()
+    (launch_id,) = fake_launcher.alive
+    workers = make_workers(master)
+    for _ in range(4):  # Twice 4 batches, a validation and a checkpoint, each in 1 second.
+        workers.step(launch_id)
+    assert master.status().experiments[0].eta_secs == pytest.approx(16 * (1 / 4 + 1 / 8))
+
+
+def test_the_remaining_time_is_not_known_before_the_only_validation(
+    make_master, make_workers, config_text, fake_launcher
+):
+    master = make_master(num_slots=1)
+    create(master, config_text, {"name": "single", "max_length": 8})
+    master.tick()
+    (launch_id,) = fake_launcher.alive
+    workers = make_workers(master)
+    for _ in range(2):
+        workers.step(launch_id)
+    (found,) = master.status().experiments
+    assert (found.eta_secs, found.progress) == (None, 0.9)
+
+
+def test_the_time_that_a_running_workload_has_taken_counts(
+    make_master, make_workers, config_text, fake_launcher, clock
+):
+    master = make_master(num_slots=1)
+    create(master, config_text, {"name": "random", "max_length": 8, "max_trials": 3})
+    master.tick()
+    (launch_id,) = fake_launcher.alive
+    make_workers(master).step(launch_id)
+    master.workers.next_workload(1, launch_id, 0.0)
+    clock.offset += 0.5
+    assert master.status().experiments[0].eta_secs == pytest.approx(4.5, abs=0.2)
+    clock.offset += 100.0
+    assert master.status().experiments[0].eta_secs == pytest.approx(4.0)
+
+
 def test_a_drained_master_runs_no_process_and_the_next_one_goes_on(
     make_master, make_workers, config_text, fake_launcher, store
 ):

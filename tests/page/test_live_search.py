@@ -27,7 +27,7 @@ searcher:
   max_length: {batches: 400}
   num_rungs: 3
   divisor: 2
-  max_trials: 12
+  max_trials: 40
 reproducibility: {experiment_seed: 7}
 """
 VIEWS = ("curves", "parallel", "scatter", "importance", "compare", "search", "timeline", "logs")

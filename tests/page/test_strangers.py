@@ -112,5 +112,5 @@ def test_a_link_on_another_site_opens_its_view(server, stranger, browser):
             page.click("a")
             page.wait_for_selector("nav")
             assert page.url.endswith("#/runs")
-            assert page.title().startswith("Runs")
+            page.wait_for_function("document.title.startsWith('Runs')")
         context.close()

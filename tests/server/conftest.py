@@ -17,7 +17,16 @@ from quintain.client.home import home as home_lib
 from quintain.client.http import connection
 from quintain.master import new_experiments
 from quintain.master.processes import launch_tokens
-from quintain.records.rows import checkpoint, experiment, log, metric, states, trial, workload
+from quintain.records.rows import (
+    checkpoint,
+    experiment,
+    log,
+    metric,
+    node,
+    states,
+    trial,
+    workload,
+)
 from quintain.records.views import master_status
 from quintain.server import app as app_lib
 from quintain.server import direct_calls
@@ -48,7 +57,10 @@ class FakeMaster:
         self.num_waiting = 0
 
     def summary(self):
-        return master_status.MasterSummary(num_slots=1, num_busy_slots=1)
+        summary = master_status.ExperimentSummary(
+            1, states.ExperimentState.ACTIVE, num_running=1, num_waiting=3
+        )
+        return master_status.MasterSummary(num_slots=1, num_busy_slots=1, experiments=(summary,))
 
     def list_slots(self, *, after=-1, limit=None, trial_id=None):
         slots = [one for one in self.status().slots if one.id > after]
@@ -59,6 +71,13 @@ class FakeMaster:
             (master_status.SlotStatus(0, "cpu", num_threads=2, trial_id=1, experiment_id=1),),
             (master_status.ExperimentStatus(1, states.ExperimentState.ACTIVE, 0.5, 10.0, (1,)),),
         )
+
+    def list_nodes(self):
+        active, lost = node.NodeState.ACTIVE, node.NodeState.LOST
+        return [
+            node.NodeStatus("master", active, slots=(0,), num_held=1),
+            node.NodeStatus("b", lost, slots=(1, 2)),
+        ]
 
     def restricted_by(self, check_change):
         return self

@@ -1,3 +1,4 @@
+import dataclasses
 import sys
 
 import pytest
@@ -79,11 +80,15 @@ def test_curves_are_drawn(platform, monkeypatch):
     monkeypatch.setenv("MPLBACKEND", "agg")
 
     axes = platform.experiment(1).plot()
+    title = axes.get_title()
     same = platform.trial(1).plot("validation/accuracy", ax=axes)
 
     assert same is axes
+    assert title == "1: digits"
     assert axes.lines[0].get_xydata().tolist() == [[100, 0.5], [200, 0.75]]
     assert axes.get_ylabel() == "validation/accuracy"
+    axes.figure.draw_without_rendering()
+    assert axes.get_legend().get_window_extent().x0 >= axes.get_window_extent().x1
     with pytest.raises(errors.ConfigError, match=r"got 'los'.*training/loss"):
         platform.trial(2).plot("los")
 
@@ -98,6 +103,18 @@ def test_tables_show_text_as_text(platform):
     assert "<td>&lt;/td&gt;</td>" in own
     assert "<td>digits</td>" in listed
     assert "<script" not in table + own + listed
+
+
+def test_experiments_are_told_apart_by_number_name_and_description(platform, store):
+    record = platform.experiment(1).record
+    with store.transaction() as session:
+        session.update_experiment(dataclasses.replace(record, description="a smaller net"))
+
+    (found,) = platform.experiments()
+
+    assert repr(found) == "<Experiment 1: digits, a smaller net (ACTIVE)>"
+    assert "Experiment 1: digits, a smaller net: ACTIVE" in found._repr_html_()
+    assert repr(platform.trial(1)) == "<Trial 1 of experiment 1 (ACTIVE)>"
 
 
 def test_a_trial_of_another_experiment_is_not_found(platform):

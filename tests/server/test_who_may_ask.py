@@ -31,6 +31,7 @@ KINDS = (
     ("page", path_rules.Client.PAGE),
     ("launch", path_rules.Client.LAUNCH),
     ("agents' token", path_rules.Client.AGENT),
+    ("metrics' token", path_rules.Client.METRICS),
 )
 ADDRESSES = [
     (method, path, clients)
@@ -204,6 +205,7 @@ def test_every_address_answers_those_whom_the_table_names(asker, home, master, s
         (path_rules.Client.USER, bearer(TOKEN)),
         (path_rules.Client.USER, bearer(token_files.load(home.user_token))),
         (path_rules.Client.AGENT, bearer(token_files.load(home.agent_token))),
+        (path_rules.Client.METRICS, bearer(token_files.load(home.metrics_token))),
         (path_rules.Client.LAUNCH, bearer(KEY.build_token(1, "1-1"))),
         (path_rules.Client.PAGE, {"Cookie": cookie + sessions.begin(), **page}),
         # Launches of which nothing here is.

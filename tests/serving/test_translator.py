@@ -137,7 +137,7 @@ def test_equal_seeds_draw_equal_translations(trained):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"beam_sise": 3}, "did you mean 'beam_size'"),
+        ({"beam_sise": 3}, "Did you mean 'beam_size'"),
         ({"min_length": -1}, "min_length: got -1"),
         ({"num_outputs": 3, "beam_size": 2}, "num_outputs: got 3"),
     ],

@@ -1,5 +1,6 @@
 import dataclasses
 import pathlib
+import re
 import sys
 
 import numpy as np
@@ -244,6 +245,19 @@ def test_files_that_only_speak_of_experiments_are_not_imported(spec, tmp_path):
 def test_what_an_experiment_says_itself_is_refused_in_the_config(tmp_path, optimizations, setting):
     with pytest.raises(errors.ConfigError, match=rf"got optimizations.*{setting}"):
         task_trial.check(config() | {"optimizations": optimizations}, str(tmp_path))
+
+
+@pytest.mark.slow
+def test_the_log_has_a_line_for_each_loop_and_each_validation(spec, capsys):
+    controller = build(spec)
+    controller.train(2)
+    controller.validate()
+    controller.close()
+
+    begun, trained, validated = capsys.readouterr().out.splitlines()
+    assert begun == "Compiling the training step ..."
+    assert re.fullmatch(r"step 2  loss .*examples/s.*", trained)
+    assert re.fullmatch(r"evaluated step 2: loss .*\(\d+ s\)", validated)
 
 
 @pytest.mark.slow

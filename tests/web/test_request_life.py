@@ -112,6 +112,10 @@ def test_a_task_that_cancels_itself_is_a_fault_as_ever():
     async def give_up(scope, receive, send):
         raise asyncio.CancelledError
 
-    stands = request_life.RequestLife(give_up, refuse=refuse)
+    observed = []
+    stands = request_life.RequestLife(
+        give_up, refuse=refuse, observe=lambda scope, status, secs: observed.append(status)
+    )
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(stands({"type": "http"}, None, None))
+    assert observed == [500]

@@ -55,4 +55,5 @@ def describe_result(snapshot: snapshot_lib.Snapshot, checkpoint_uuid: str | None
         lines.append(f"  quintain trial logs {trial.id} --tail 20")
     if len(failed) > _MAX_FAILURES:
         lines.append(f"  ... and {len(failed) - _MAX_FAILURES} more trials failed")
+    lines.append("Page: quintain ui")
     return [printable.clean(line) for line in lines]

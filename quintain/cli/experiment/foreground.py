@@ -37,6 +37,7 @@ _REST_FACTOR: Final = 20.0
 
 if TYPE_CHECKING:
     from quintain.client import master_client
+    from quintain.client.home import master_file
     from quintain.master import user_commands
     from quintain.master.processes import launcher as launcher_lib
 
@@ -98,6 +99,9 @@ def run(
     launcher: "launcher_lib.Launcher | None" = None,
 ) -> tuple[int, experiment_lib.Experiment]:
     """Begins an experiment and follows it to its end, in a master of its own if none runs.
+
+    That master goes on in the background if other experiments run, or if at the end its page was
+    looked at or asked for.
 
     Args:
         begin: Creates the experiment, or makes it go on.
@@ -162,14 +166,33 @@ def _run_embedded(
         code, experiment = foreground.run(begin, server.master.commands)
         if foreground.quits_now:
             server.kill_on_exit()
-        goes_on = server.has_work() and not foreground.quits_now
+        has_work = server.has_work()
+        is_looked_at = experiment.state.is_terminal and server.sign_in.is_wanted
+        goes_on = not foreground.quits_now and (has_work or is_looked_at)
     if goes_on:
         found = connect.start_in_background(
             home, num_slots=num_slots, threads_per_slot=threads_per_slot
         )
-        what = "The experiment goes" if foreground.is_detached else "Other experiments go"
+        what = "Other experiments go" if has_work else "The page goes"
+        if foreground.is_detached:
+            what = "The experiment goes"
         click.echo(f"{what} on in a master in the background (process {found.pid}).", err=True)
+        if experiment.state.is_terminal and not is_quiet:
+            _show_page(home, found, experiment.id)
     return code, experiment
+
+
+def _show_page(home: home_lib.Home, found: "master_file.MasterFile", experiment_id: int) -> None:
+    minutes = connect.IDLE_TIMEOUT_SECS / 60
+    click.echo(
+        f"It ends by itself when nothing runs and nobody looks for {minutes:.0f} minutes. "
+        "To end it now:\n  quintain master stop",
+        err=True,
+    )
+    with connect.connect_to(home, found) as client:
+        page_links.show(
+            lambda: client.build_link(stays=True).url, view=f"experiments/{experiment_id}"
+        )
 
 
 class _Foreground:

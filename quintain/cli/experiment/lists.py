@@ -31,13 +31,7 @@ _EXPERIMENT_COLUMNS: Final[tuple[output.Column[experiment_lib.Experiment], ...]]
 
 @click.command("list", cls=FlagCommand)
 @click.option("--all", "-a", "include_archived", is_flag=True, help="Archived ones, too.")
-@click.option(
-    "--state",
-    "state_names",
-    multiple=True,
-    type=click.Choice([state.value for state in states.ExperimentState], case_sensitive=False),
-    help="Only those in this state. Repeatable.",
-)
+@options.state_option(states.ExperimentState)
 @click.option("--label", "labels", multiple=True, help="Only those with this label. Repeatable.")
 @output.format_options
 @options.traceback_option

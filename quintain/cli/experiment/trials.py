@@ -16,13 +16,7 @@ _ALL = "all"
 
 @click.command("list", cls=FlagCommand)
 @click.argument("experiment_id", metavar="[EXPERIMENT]", type=int, required=False)
-@click.option(
-    "--state",
-    "state_names",
-    multiple=True,
-    type=click.Choice([state.value for state in states.TrialState], case_sensitive=False),
-    help="Only those in this state. Repeatable.",
-)
+@options.state_option(states.TrialState)
 @click.option(
     "--where",
     default="",

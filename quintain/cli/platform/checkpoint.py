@@ -39,15 +39,7 @@ def checkpoint() -> None:
 @checkpoint.command("list", cls=FlagCommand)
 @click.argument("experiment_id", metavar="[EXPERIMENT]", type=int, required=False)
 @click.option("--trial", "trial_id", type=int, metavar="ID", help="Only those of this trial.")
-@click.option(
-    "--state",
-    "state_names",
-    multiple=True,
-    type=click.Choice(
-        [state.value for state in checkpoint_lib.CheckpointState], case_sensitive=False
-    ),
-    help="Only those in this state.",
-)
+@options.state_option(checkpoint_lib.CheckpointState)
 @output.format_options
 @options.traceback_option
 def list_checkpoints(

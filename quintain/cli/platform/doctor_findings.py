@@ -30,6 +30,7 @@ PACKAGES: Final = (
     *("optuna", "pydantic", "fastapi"),
 )
 EXTRAS: Final = {
+    "gpu": "nvidia",
     "tfds": "tensorflow_datasets",
     "datasets": "datasets",
     "remote": "fsspec",

@@ -67,6 +67,11 @@ class Home:
         return self.path / "agent.token"
 
     @property
+    def metrics_token(self) -> pathlib.Path:
+        """Token of Prometheus servers, if somebody asked for one."""
+        return self.path / "metrics.token"
+
+    @property
     def user_token(self) -> pathlib.Path:
         """Token of users of other machines, if somebody asked for one."""
         return self.path / "user.token"
@@ -173,6 +178,7 @@ class Home:
             self.server_file,
             self.sessions_file,
             self.agent_token,
+            self.metrics_token,
             self.user_token,
             self.path / logins.FILE_NAME,
             self.tls,

@@ -1,8 +1,8 @@
-"""Files that hold a token: of agents, and of users of other machines.
+"""Files that hold a token: of agents, of Prometheus servers, and of users of other machines.
 
-A master knows agents, and users who are not at its machine, by tokens that outlive it, each in a
-file of the home directory. Whoever is to have one gets a copy of the file. One that somebody has
-seen who should not have is renewed; the running master takes the new one at once.
+A master knows agents, Prometheus, and users who are not at its machine, by tokens that outlive it,
+each in a file of the home directory. Whoever is to have one gets a copy of the file. One that
+somebody has seen who should not have is renewed; the running master takes the new one at once.
 """
 
 import pathlib
@@ -21,7 +21,7 @@ def load(path: pathlib.Path) -> str:
     """Returns the token of a file of the home directory, which is made if there is none.
 
     Args:
-        path: `Home.agent_token` or `Home.user_token`.
+        path: `Home.agent_token`, `Home.metrics_token` or `Home.user_token`.
 
     Raises:
         ConfigError: If the file holds something else.
@@ -41,7 +41,7 @@ def renew(path: pathlib.Path) -> str:
     """Puts a new token in the place of the one that is there, and returns it.
 
     Args:
-        path: `Home.agent_token` or `Home.user_token`.
+        path: `Home.agent_token`, `Home.metrics_token` or `Home.user_token`.
     """
     token = f"{path.stem}-{secrets.token_urlsafe(_RANDOM_BYTES)}"
     write(path, token)

@@ -84,11 +84,11 @@ def plot(
             f"metric_name: got {metric_name!r}, but none of the {len(trials)} trials has it; they "
             f"have {', '.join(sorted(known)) or 'none'}."
         )
-    axes = pyplot.subplots()[1] if ax is None else ax
+    axes = pyplot.subplots(layout="constrained")[1] if ax is None else ax
     for trial_id, points in lines.items():
         axes.plot(*zip(*points, strict=True), label=f"trial {trial_id}", marker=".")
     axes.set(xlabel="batches", ylabel=f"{chosen}/{name}", title=title)
-    axes.legend()
+    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))  # Beside the curves.
     return axes
 
 

@@ -99,10 +99,10 @@ class Platform:
 
     def _repr_html_(self) -> str:
         rows = [
-            (one.id, one.name, one.state, f"{one.record.progress:.0%}", one.record.description)
+            (one.id, one.name, one.record.description, one.state, f"{one.record.progress:.0%}")
             for one in reversed(self.experiments())
         ]
-        columns = ("experiment", "name", "state", "progress", "description")
+        columns = ("experiment", "name", "description", "state", "progress")
         return _to_html(columns, rows, max_rows=MAX_SHOWN)
 
 
@@ -258,8 +258,17 @@ class Experiment:
             [(one.id, one.rows()) for one in trials],
             metric_name or self.metric,
             ax,
-            title=f"{self.name} ({self.id})",
+            title=self._title,
         )
+
+    @property
+    def _title(self) -> str:
+        """Number, name and description."""
+        about = ", ".join(filter(None, (self.name, self._record.description)))
+        return f"{self.id}: {about}" if about else str(self.id)
+
+    def __repr__(self) -> str:
+        return f"<Experiment {self._title} ({self.state})>"
 
     def _repr_html_(self) -> str:
         names = ["trial", "state", "batches", self.metric or "metric"]
@@ -270,7 +279,7 @@ class Experiment:
         ]
         num_trials = len(self._client.list_trials(self.id))
         caption = (
-            f"Experiment {self.id}, {self.name}: {self.state}, {self._record.progress:.0%}; "
+            f"Experiment {self._title}: {self.state}, {self._record.progress:.0%}; "
             f"{num_trials} trials, the best first"
         )
         return _to_html((*names, "hyperparameters"), rows, caption=caption)
@@ -336,6 +345,9 @@ class Trial:
         return frames.plot(
             [(self.id, self.rows())], metric_name or experiment.metric, ax, title=f"trial {self.id}"
         )
+
+    def __repr__(self) -> str:
+        return f"<Trial {self.id} of experiment {self._record.experiment_id} ({self.state})>"
 
     def _repr_html_(self) -> str:
         record = self._record

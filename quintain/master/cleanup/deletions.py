@@ -1,9 +1,9 @@
 """Deletion of directories, each after a tombstone of its exact name was stored.
 
-The note (`records.deletion`) is written in the transaction that decides, and taken away after the
-directory is gone; a deletion that was interrupted is finished at the next start. Before the first
-file goes, the directory is looked at: it must lie where the note says, not behind a symbolic link,
-and must not name another home or experiment. What does not fit is kept, and the log says so.
+The note (`records.rows.deletion`) is written in the transaction that decides, and taken away after
+the directory is gone; a deletion that was interrupted is finished at the next start. Before the
+first file goes, the directory is looked at: it must lie where the note says, not behind a symbolic
+link, and must not name another home or experiment. What does not fit is kept, and the log says so.
 """
 
 import contextlib

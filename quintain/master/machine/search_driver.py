@@ -77,6 +77,12 @@ class SearchDriver:
         return self._search.left(self.num_done_batches / unit) * unit
 
     @property
+    def num_unvalidated_batches(self) -> float:
+        """Batches that were trained, and whose validation the search still waits for."""
+        known = self._search.num_trained * self._config.searcher.batches_per_unit
+        return max(self.num_done_batches - known, 0.0)
+
+    @property
     def progress(self) -> float:
         """Done part of the search, from 0 to 1."""
         return self._search.progress(self.num_done_batches / self._config.searcher.batches_per_unit)

@@ -215,7 +215,7 @@ class TrialMachine:
         if isinstance(self._operation, base_search.Validate):
             return self.validated_at != self.total_batches
         period = config.min_validation_period
-        return period is not None and self.total_batches - (self.validated_at or 0) >= period
+        return period is not None and self.num_unvalidated_batches >= period
 
     def _needs_checkpoint(self) -> bool:
         if self.checkpoint_at == self.total_batches:
@@ -238,6 +238,11 @@ class TrialMachine:
         if config.min_checkpoint_period is not None:
             limits.append((self.checkpoint_at or 0) + config.min_checkpoint_period - total)
         return min(limits)
+
+    @property
+    def num_unvalidated_batches(self) -> int:
+        """Batches that it was trained on since its last validation."""
+        return self.total_batches - (self.validated_at or 0)
 
     # What happens.
 

@@ -58,7 +58,7 @@ class ProcessExit:
     """The trial."""
 
     exit_code: int | None
-    """What the process returned (`records.exit_codes.ExitCode`), or None if a signal ended it."""
+    """A `records.rows.exit_codes.ExitCode`, or another number; None if a signal ended it."""
 
     signal: int | None
     """Number of the signal that ended it, or None if it ended by itself."""

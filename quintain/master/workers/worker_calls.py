@@ -306,6 +306,7 @@ class WorkerCalls:
                 )
             if is_known:
                 raise errors.MessageError("checkpoint.uuid: is that of an earlier checkpoint.")
+            num_unvalidated = machine.num_unvalidated_batches
             event = workload_results.describe(entry, live.request_id, result)
             shared.apply(
                 entry,
@@ -315,8 +316,11 @@ class WorkerCalls:
             live.outstanding, live.since = None, time.monotonic()
             if work.kind is _Kind.CHECKPOINT:
                 shared.grown.add(trial_id)
+            secs = result.end_time - result.start_time
             if work.kind is _Kind.TRAIN:
-                entry.note_time(work.num_batches, result.end_time - result.start_time)
+                entry.training.note(work.num_batches, secs)
+            if work.kind is _Kind.VALIDATE:
+                entry.validation.note(num_unvalidated, secs)
         if result.exited_reason is workload.ExitedReason.ERRORED:
             self.report_exit(trial_id, launch_id, result.exited_reason, "")
 

@@ -38,7 +38,7 @@ class Node:
 
     slots: tuple[slot.Slot, ...] = ()
     """Its shares. Their numbers count from 0 on each machine; the master gives each a number of its
-    own (`master.placing.nodes`)."""
+    own (`master.placing.node_table`)."""
 
     labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """What experiments choose machines by (`resources.node_labels`)."""

@@ -14,10 +14,10 @@ from typing import Final
 from quintain import errors
 
 HPARAMS: Final = "hparams."
-"""What the full names of hyperparameters begin with."""
+"""Prefix of the full names of hyperparameters."""
 
 STATISTICS: Final = ("best", "last", "min", "max")
-"""What is known of a metric; the first one that there is is meant where none is named."""
+"""Aggregations of a metric, by preference: a bare name means the first that there is."""
 
 _ALIASES: Final = {"best": "best_metric", "latest": "latest_metric", "batches": "total_batches"}
 """Headings of tables, and the columns that they are of."""

@@ -52,6 +52,9 @@ STRICT_FIELDS: Final = pydantic.ConfigDict(extra="forbid")
 Texts = Annotated[list[str], pydantic.FailFast()]
 """A list of texts in a body. Of millions that are none, the first one is told, not all."""
 
+ROUTE: Final = "route"
+"""Name in the state of a request: method and address of the route that answers it."""
+
 UNAUTHORIZED: Final = 401
 FORBIDDEN: Final = 403
 
@@ -76,7 +79,7 @@ def build_router(prefix: str = "", *, tags: Sequence[str] = ()) -> fastapi.APIRo
 
 
 class CheckedRoute(routing.APIRoute):
-    """Route that takes the body as `request_checks.BodyCheck` has parsed it."""
+    """Route that notes its name, and takes the body as `request_checks.BodyCheck` has parsed it."""
 
     @override
     def get_route_handler(
@@ -85,6 +88,7 @@ class CheckedRoute(routing.APIRoute):
         handle = super().get_route_handler()
 
         async def handle_checked(request: fastapi.Request) -> fastapi.Response:
+            setattr(request.state, ROUTE, (request.method, self.path_format))
             return await handle(_CheckedRequest(request.scope, request.receive))
 
         return handle_checked

@@ -1,4 +1,4 @@
-"""`/agents`: what the agents of other machines ask and report; see `cluster.agent_protocol`."""
+"""Routes of `/agents`: orders to other machines and their reports (`agents.agent_protocol`)."""
 
 import asyncio
 import contextlib

@@ -16,7 +16,7 @@ from quintain.server import page_rights
 from quintain.server.http import responses
 
 Answers = Mapping[str, Callable[..., Any]]
-"""What answers a call, by its name and with its arguments."""
+"""Functions that answer calls, by the names of the calls and with their arguments."""
 
 
 def find_answers(source: object, kind: type) -> dict[str, Callable[..., Any]]:
@@ -41,8 +41,8 @@ def build_router(
         calls: The calls by name.
         answers: Answer calls: by position what their paths name, also what a client adds itself,
             and the others by name.
-        commands: Answer others; each gets `master.Commands` first, with the rights of the request.
-            All else is answered by their methods of the same name.
+        commands: Answer others; each gets `user_commands.Commands` first, with the rights of the
+            request. All else is answered by their methods of the same name.
         tags: Groups of the routes in the schema; the first part of each path if empty.
     """
     router = responses.build_router()

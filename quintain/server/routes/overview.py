@@ -1,4 +1,4 @@
-"""The page's view of a master: `/slots`, `/timeline`, `/runs` of `quintain train`, and more."""
+"""Views of a whole master: `/slots`, `/metrics`, `/timeline`, `/runs` of `quintain train`."""
 
 import dataclasses
 from typing import Annotated, Any, Final
@@ -9,6 +9,7 @@ from typing_extensions import TypedDict
 
 from quintain import errors
 from quintain.records.views import master_status
+from quintain.server import monitoring
 from quintain.server.http import responses
 from quintain.server.routes import parts as parts_lib
 from quintain.server.runs import run_samples
@@ -63,6 +64,12 @@ def list_slots(
     """Lists slots and who holds them, by number: those after one, and at most so many."""
     found = parts.master.list_slots(after=after, limit=limit, trial_id=trial_id)
     return responses.to_response(found)
+
+
+@router.get("/metrics", response_class=fastapi.responses.PlainTextResponse)
+def get_metrics(parts: parts_lib.Given) -> fastapi.Response:
+    """Returns the metrics of the master in Prometheus' text format."""
+    return fastapi.Response(parts.metrics.format(), media_type=monitoring.CONTENT_TYPE)
 
 
 @router.get("/timeline", response_model=Timeline)

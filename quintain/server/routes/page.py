@@ -38,7 +38,7 @@ _ARRIVED: Final = "arrived"
 """Path to which `arriving.js` redirects."""
 
 
-router = fastapi.APIRouter(include_in_schema=False)
+router = fastapi.APIRouter(include_in_schema=False, route_class=responses.CheckedRoute)
 """Addresses that need no token; `path_rules.is_open` lists them."""
 
 

@@ -10,7 +10,7 @@ import fastapi
 from quintain.cluster.agents import agent_launcher
 from quintain.master import master as master_lib
 from quintain.records.views import master_status
-from quintain.server import code_uploads, direct_calls, exports, tensorboards
+from quintain.server import code_uploads, direct_calls, exports, monitoring, tensorboards
 from quintain.server.feed import feed as feed_lib
 from quintain.server.runs import run_index
 from quintain.server.runs import run_reader as run_reader_lib
@@ -51,6 +51,9 @@ class Parts:
 
     exports: exports.Exports
     """Exported models."""
+
+    metrics: monitoring.MasterMetrics
+    """Metrics for Prometheus."""
 
     runs: run_index.RunIndex
     """Runs of `quintain train`."""

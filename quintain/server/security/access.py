@@ -38,7 +38,8 @@ class TokenCheck:
 
     The user's token opens everything but the addresses of agents, so that no machine is given more
     than it needs; that of a user of another machine is as good. The token of a launch opens the
-    addresses of this launch, that of agents those of agents, and nothing else.
+    addresses of this launch, that of agents those of agents, that of metrics those of metrics, and
+    nothing else.
     The cookie of a browser opens what the page asks for.
 
     Args:
@@ -48,6 +49,7 @@ class TokenCheck:
         prefix: What the paths of all addresses begin with.
         sign_in: Knows the cookies of browsers.
         agent_token: The token of agents.
+        metrics_token: That of Prometheus servers.
         user_token: That of users of other machines.
     """
 
@@ -60,6 +62,7 @@ class TokenCheck:
         prefix: str,
         sign_in: sign_in_lib.SignIn,
         agent_token: token_files.KnownToken,
+        metrics_token: token_files.KnownToken,
         user_token: token_files.KnownToken,
     ) -> None:
         self._app = app
@@ -67,7 +70,10 @@ class TokenCheck:
         self._launch_key = launch_key
         self._prefix = prefix
         self._sign_in = sign_in
-        self._agent_token = agent_token
+        self._narrow_tokens = {
+            path_rules.Client.AGENT: (agent_token, "agents"),
+            path_rules.Client.METRICS: (metrics_token, "metrics"),
+        }
         self._user_token = user_token
 
     async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
@@ -114,10 +120,10 @@ class TokenCheck:
                 f"The token of launch {launch[1]!r} is for the work of trial {launch[0]} only."
             )
             return None if is_own else _forbid(message)
-        if self._agent_token.is_good(given):
-            is_for_agents = self._is_for(path_rules.Client.AGENT, scope)
-            message = f"The token of agents is for {self._prefix}/agents/... only."
-            return None if is_for_agents else _forbid(message)
+        for client, (token, name) in self._narrow_tokens.items():
+            if token.is_good(given):
+                message = f"The token of {name} is for {self._prefix}/{name} only."
+                return None if self._is_for(client, scope) else _forbid(message)
         is_user = secrets.compare_digest(given.encode(), self._token)
         if not is_user and not self._user_token.is_good(given):
             return _NO_TOKEN

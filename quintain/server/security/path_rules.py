@@ -30,6 +30,9 @@ class Client(enum.Flag):
     AGENT = enum.auto()
     """Has the token of agents, which start processes on other machines."""
 
+    METRICS = enum.auto()
+    """Has the token of a Prometheus server, which reads numbers only."""
+
 
 _USER: Final = Client.USER
 _PAGE: Final = Client.USER | Client.PAGE
@@ -80,6 +83,7 @@ TABLE: Final[Mapping[str, Mapping[str, Client]]] = {
     "/master/status": {"GET": _USER},
     "/master/stop": {"POST": _USER},
     "/master/summary": {"GET": _USER},
+    "/metrics": {"GET": Client.USER | Client.METRICS},
     "/nodes": {"GET": _USER},
     "/nodes/{name}/activate": {"POST": _USER},
     "/nodes/{name}/drain": {"POST": _USER},

@@ -72,6 +72,9 @@ class SignIn:
         sessions: Knows cookies.
         hosts: Names of proxies under which browsers ask; see `request_checks.parse_host`.
         own_hosts: Names under which the master itself is reached from other machines.
+
+    Attributes:
+        is_wanted: True once a browser has shown the page, or somebody has asked for a link.
     """
 
     def __init__(
@@ -87,6 +90,7 @@ class SignIn:
         self.hosts = frozenset(hosts)
         self.codes = Codes()
         self.sessions = sessions
+        self.is_wanted = False
         self._num_open = 0
         self._last_secs = -math.inf
 
@@ -94,8 +98,10 @@ class SignIn:
         """Returns a link that opens the page once.
 
         Args:
-            stays: Whether it is good until it is used, for links that stay in sight.
+            stays: Whether it is good until it is used, for links that stay in sight. These nobody
+                has asked for.
         """
+        self.is_wanted = self.is_wanted or not stays
         return f"{self._url}/{self.sessions.page_path}/sign-in?code={self.codes.build(stays=stays)}"
 
     def find_session(self, scope: types.Scope) -> str | None:
@@ -121,6 +127,7 @@ class SignIn:
     @contextlib.contextmanager
     def answering(self) -> Iterator[None]:
         """Notes that the page is asking for something."""
+        self.is_wanted = True
         self._num_open += 1
         try:
             yield

@@ -75,7 +75,7 @@ def main(environment: Mapping[str, str] | None = None) -> int:
         environment: Variables; those of the process if None.
 
     Returns:
-        A number of `records.exit_codes.ExitCode`.
+        A number of `records.rows.exit_codes.ExitCode`.
     """
     start_up.prepare()
     try:

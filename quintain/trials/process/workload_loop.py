@@ -45,7 +45,7 @@ def run(source: workload_source.WorkloadSource) -> int:
     files, and reported to the source.
 
     Returns:
-        The exit code of the process; see `records.exit_codes.ExitCode`.
+        The exit code of the process; see `records.rows.exit_codes.ExitCode`.
 
     Raises:
         GoneError: If the source does not want this run any more.

@@ -17,6 +17,7 @@ def test_the_result_names_the_best_trial_its_checkpoint_and_the_failures(calls_f
         "Checkpoint: quintain checkpoint download some-uuid",
         "Failed: trial 3: ValueError: no luck",
         "  quintain trial logs 3 --tail 20",
+        "Page: quintain ui",
     ]
 
 

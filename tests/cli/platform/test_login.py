@@ -66,13 +66,14 @@ def test_all_commands_ask_the_master_that_one_is_logged_in_to(quintain, server, 
     assert "not logged in" in quintain("logout")[2]
 
 
-def test_a_token_of_nobody_and_that_of_agents_are_refused_with_what_to_give(
+def test_a_token_of_nobody_and_those_of_agents_and_metrics_are_refused_with_what_to_give(
     quintain, server, there, tmp_path
 ):
     (tmp_path / "wrong").write_text("user-" + 44 * "x")
     own = home_lib.Home(pathlib.Path(server.file.address.url[5:]).parent)
     token_files.write(tmp_path / "agents", token_files.load(own.agent_token))
-    for name in ("wrong", "agents"):
+    token_files.write(tmp_path / "metrics", token_files.load(own.metrics_token))
+    for name in ("wrong", "agents", "metrics"):
         code, _, stderr = quintain(
             *("login", server.url, "--token-file", tmp_path / name),
             *("--fingerprint", server.fingerprint),
@@ -107,6 +108,7 @@ def test_a_token_that_was_renewed_opens_nothing_any_more(quintain, server, there
         assert stdout.strip() != former
         assert quintain("master", "token", "--user")[1] == stdout
         assert quintain("master", "token", "--agent")[1].startswith("agent-")
+        assert quintain("master", "token", "--metrics")[1].startswith("metrics-")
     for command in (("experiment", "list"), ("experiment", "pause", "1"), ("node", "list")):
         code, _, stderr = quintain(*command)
         assert code == 2

@@ -541,8 +541,11 @@ def test_it_works_below_a_path_of_a_proxy(served, master):
 def test_the_page_counts_as_open_while_it_asks(served, ask, cookie, monkeypatch):
     monkeypatch.setattr(sign_in_lib, "_LINGER_SECS", 0.0)
     assert not served.sign_in.is_page_open
+    served.sign_in.build_link(stays=True)
+    assert not served.sign_in.is_wanted
     with served.sign_in.answering():
         assert served.sign_in.is_page_open
+        assert served.sign_in.is_wanted
     assert not served.sign_in.is_page_open
     monkeypatch.setattr(sign_in_lib, "_LINGER_SECS", 1e9)
     ask("GET", "/api/v1/master", Cookie=cookie)
