@@ -33,7 +33,7 @@ from quintain.search import space as space_lib
 from quintain.settings import config_definitions as cfg
 from quintain.trials import base_trial, trial_context
 from quintain.trials.keras import keras_variables
-from quintain.trials.process import gang
+from quintain.trials.process import gang, trial_loader
 
 _ALIASES: Final = {
     "global_batch_size": "task.train_data.global_batch_size",
@@ -121,16 +121,23 @@ def build_params(
 
 def _find_experiment(config: Mapping[str, Any], model_dir: str | None) -> cfg.ExperimentConfig:
     importlib.import_module("quintain.nlp.experiments")
-    imported = [] if model_dir is None else import_experiments(pathlib.Path(model_dir))
-    advice = (
-        "One of your own is registered by a file at the top of the experiment's model directory "
-        f"that calls `register_config_factory`; imported were: {', '.join(imported) or 'none'}."
-    )
+    if model_dir is None:
+        advice = "One of your own needs MODEL_DIR, the directory with the file that registers it."
+    else:
+        imported = import_experiments(pathlib.Path(model_dir))
+        advice = (
+            "Of MODEL_DIR those files at its top were imported that call "
+            f"`register_config_factory`: {', '.join(imported) or 'none'}."
+        )
     return exp_factory.get_exp_config(_experiment_name(config), advice=advice)
 
 
 def import_experiments(directory: pathlib.Path) -> list[str]:
-    """Imports the files of a directory that register experiments, and returns their names."""
+    """Imports the files of a directory that register experiments, and returns their names.
+
+    Raises:
+        TrialError: If one of them raises, with its file and line.
+    """
     if not directory.is_dir():
         return []
     if str(directory) not in sys.path:
@@ -141,7 +148,7 @@ def import_experiments(directory: pathlib.Path) -> list[str]:
         if source_names.find_used(path, {"register_config_factory"})
     ]
     for path in found:
-        importlib.import_module(path.stem)
+        trial_loader.import_file(directory, path.stem)
     return [path.name for path in found]
 
 
