@@ -15,7 +15,6 @@ from quintain.records.rows import experiment as experiment_lib
 
 if TYPE_CHECKING:
     from quintain.cli.experiment import foreground as foreground_lib
-    from quintain.client import master_client
 
 MASTER_GRACE_SECS: Final = 20.0
 """How long `wait` waits for a master that was lost."""
@@ -34,20 +33,23 @@ def _build_command(name: str, text: str) -> click.Command:
     """Returns a command that does the same to one or more experiments."""
 
     def run(experiment_ids: tuple[int, ...]) -> None:
-        with connect.open_client() as client:
-            _for_each(experiment_ids, lambda number: _apply(client, number, name))
+        _apply_to_each(experiment_ids, name)
 
     run.__doc__ = text
     argument = click.argument("experiment_ids", metavar="ID...", type=int, nargs=-1, required=True)
     return click.command(name, cls=FlagCommand)(argument(options.traceback_option(run)))
 
 
-def _apply(client: "master_client.MasterClient", experiment_id: int, name: str) -> None:
-    experiment = client.apply(experiment_id, name)
-    if experiment.state.is_terminal and name not in ("archive", "unarchive"):
-        click.echo(f"Experiment {experiment_id} is {experiment.state.value}.")
-        return
-    click.echo(_SAYS[name].format(id=experiment_id))
+def _apply_to_each(numbers: tuple[int, ...], name: str) -> None:
+    def apply(number: int) -> None:
+        experiment = client.apply(number, name)
+        if experiment.state.is_terminal and name not in ("archive", "unarchive"):
+            click.echo(f"Experiment {number} is {experiment.state.value}.")
+        else:
+            click.echo(_SAYS[name].format(id=number))
+
+    with connect.open_client() as client:
+        _for_each(numbers, apply)
 
 
 def _for_each(numbers: tuple[int, ...], action: Callable[[int], object]) -> None:
@@ -79,8 +81,7 @@ pause = _build_command(
 def activate(experiment_ids: tuple[int, ...], follow: bool) -> None:
     """Go on with paused experiments, and with those whose master was ended or killed."""
     if not follow:
-        with connect.open_client() as client:
-            _for_each(experiment_ids, lambda number: _apply(client, number, "activate"))
+        _apply_to_each(experiment_ids, "activate")
         return
     if len(experiment_ids) > 1:
         raise click.UsageError("--follow: got several experiments, expected one.")
@@ -90,10 +91,16 @@ def activate(experiment_ids: tuple[int, ...], follow: bool) -> None:
     raise click.exceptions.Exit(code)
 
 
-cancel = _build_command("cancel", """End experiments; their trials save themselves first.""")
-kill = _build_command(
-    "kill", """End experiments at once; work since the last checkpoints is lost."""
-)
+@click.command(cls=FlagCommand)
+@click.argument("experiment_ids", metavar="ID...", type=int, nargs=-1, required=True)
+@click.option("--now", is_flag=True, help="At once; work since the last checkpoints is lost.")
+@options.traceback_option
+def cancel(experiment_ids: tuple[int, ...], now: bool) -> None:
+    """End experiments; their trials save themselves first."""
+    _apply_to_each(experiment_ids, "kill" if now else "cancel")
+
+
+kill = _build_command("kill", """Does what `cancel --now` does.""")
 archive = _build_command("archive", """Leave ended experiments out of lists.""")
 unarchive = _build_command("unarchive", """Show archived experiments in lists again.""")
 

@@ -149,31 +149,6 @@ def _print_provenance(number: str, origin: provenance_lib.Provenance) -> None:
             click.echo("(The changes are longer than what is kept of them.)")
 
 
-@click.command("list-checkpoints", cls=FlagCommand)
-@click.argument("experiment_id", metavar="ID", type=int)
-@click.option("--best", type=click.IntRange(min=1), metavar="N", help="Only the N best.")
-@output.format_options
-@options.traceback_option
-def list_checkpoints(experiment_id: int, best: int | None, as_json: bool, as_csv: bool) -> None:
-    """List the checkpoints of an experiment."""
-    with connect.open_calls() as calls:
-        found = calls.list_checkpoints(experiment_id=experiment_id)
-        if best is not None:
-            searcher = calls.get_experiment(experiment_id).config.get("searcher", {})
-            found = metric_order.rank(
-                [one for one in found if columns.is_usable(one)],
-                lambda one: one.metric,
-                smaller_is_better=searcher.get("smaller_is_better", True),
-            )[:best]
-    output.print_list(
-        found,
-        columns.CHECKPOINT_COLUMNS,
-        as_json=as_json,
-        as_csv=as_csv,
-        if_empty=f"Experiment {experiment_id} has no checkpoints.",
-    )
-
-
 @click.command(cls=FlagCommand)
 @click.argument("experiment_id", metavar="ID", type=int)
 @click.option(
@@ -210,7 +185,7 @@ def best(experiment_id: int, top: int, as_json: bool, as_csv: bool) -> None:
         }
     )
     if uuid := rows[0]["checkpoint"]:
-        command = f"quintain checkpoint export {uuid} --output-dir=best"
+        command = f"quintain checkpoint export {uuid} --output=best"
         click.echo(f"\nTo use its model: {command}", err=True)
 
 
@@ -240,7 +215,9 @@ def config(experiment_id: int, original: bool, provenance: bool, as_json: bool) 
 
 @click.command("download-model-def", cls=FlagCommand)
 @click.argument("experiment_id", metavar="ID", type=int)
-@click.option("--output-dir", "-o", metavar="DIR", help="Where to; experiment_ID_model by default.")
+@click.option(
+    "--output", "-o", "output_dir", metavar="DIR", help="Where to; experiment_ID_model by default."
+)
 @options.traceback_option
 def download_model_def(experiment_id: int, output_dir: str | None) -> None:
     """Copy the code of an experiment into a directory."""
