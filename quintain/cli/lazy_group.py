@@ -145,3 +145,13 @@ def _spell(argument: str) -> str:
     name, sign, value = argument.partition("=")
     name = name.replace("_", "-")
     return FLAG_ALIASES.get(name, name) + sign + value
+
+
+@shell_completion.add_completion_class
+class BashComplete(shell_completion.BashComplete):
+    """Completion for bash, which makes three words of `--option=value`."""
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        """Returns the words before the one that is completed, and that one."""
+        words, begun = super().get_completion_args()
+        return [word for word in words if word != "="], begun

@@ -90,6 +90,10 @@ def test_a_misspelt_option_names_the_nearest(quintain):
             "quintain train --experiment wmt",
             "plain,wmt_transformer/base\nplain,wmt_transformer/large\n",
         ),
+        (
+            "quintain train --experiment = wmt",  # Bash makes three words of it.
+            "plain,wmt_transformer/base\nplain,wmt_transformer/large\n",
+        ),
     ],
 )
 def test_a_shell_completes_commands_options_and_experiments(words, completed):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from quintain import errors
-from quintain.cli import connect, options, output
+from quintain.cli import connect, options, output, record_ids
 from quintain.cli.experiment import endings
 from quintain.cli.lazy_group import FlagCommand
 from quintain.client.home import home as home_lib
@@ -36,8 +36,8 @@ def _build_command(name: str, text: str) -> click.Command:
         _apply_to_each(experiment_ids, name)
 
     run.__doc__ = text
-    argument = click.argument("experiment_ids", metavar="ID...", type=int, nargs=-1, required=True)
-    return click.command(name, cls=FlagCommand)(argument(options.traceback_option(run)))
+    command = record_ids.experiments_argument(options.traceback_option(run))
+    return click.command(name, cls=FlagCommand)(command)
 
 
 def _apply_to_each(numbers: tuple[int, ...], name: str) -> None:
@@ -75,7 +75,7 @@ pause = _build_command(
 
 
 @click.command(cls=FlagCommand)
-@click.argument("experiment_ids", metavar="ID...", type=int, nargs=-1, required=True)
+@record_ids.experiments_argument
 @click.option("--follow", "-f", is_flag=True, help="Show it while it runs, as `create` does.")
 @options.traceback_option
 def activate(experiment_ids: tuple[int, ...], follow: bool) -> None:
@@ -92,7 +92,7 @@ def activate(experiment_ids: tuple[int, ...], follow: bool) -> None:
 
 
 @click.command(cls=FlagCommand)
-@click.argument("experiment_ids", metavar="ID...", type=int, nargs=-1, required=True)
+@record_ids.experiments_argument
 @click.option("--now", is_flag=True, help="At once; work since the last checkpoints is lost.")
 @options.traceback_option
 def cancel(experiment_ids: tuple[int, ...], now: bool) -> None:
@@ -106,7 +106,7 @@ unarchive = _build_command("unarchive", """Show archived experiments in lists ag
 
 
 @click.command(cls=FlagCommand)
-@click.argument("experiment_ids", metavar="ID...", type=int, nargs=-1, required=True)
+@record_ids.experiments_argument
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @options.traceback_option
 def delete(experiment_ids: tuple[int, ...], yes: bool) -> None:
@@ -124,7 +124,7 @@ def delete(experiment_ids: tuple[int, ...], yes: bool) -> None:
 
 
 @click.command(cls=FlagCommand)
-@click.argument("experiment_id", metavar="ID", type=int)
+@record_ids.experiment_argument
 @click.option(
     "--polling-interval",
     type=click.FloatRange(min=0, min_open=True),
@@ -164,7 +164,7 @@ def wait(experiment_id: int, polling_interval: float, timeout: float | None) -> 
 
 
 @click.command(cls=FlagCommand)
-@click.argument("experiment_id", metavar="ID", type=int)
+@record_ids.experiment_argument
 @options.traceback_option
 def follow(experiment_id: int) -> None:
     """Show an experiment that runs in the background; it goes on if this is ended.
@@ -198,7 +198,7 @@ def _check_master(
 
 
 @click.command(cls=FlagCommand)
-@click.argument("experiment_id", metavar="ID", type=int)
+@record_ids.experiment_argument
 @click.option("--config-file", metavar="FILE", help="The new config; the other one's by default.")
 @click.option("--set", "assignments", multiple=True, metavar="PATH=VALUE", help="Repeatable.")
 @output.json_option
@@ -222,7 +222,7 @@ def fork(
 
 
 @click.command("continue", cls=FlagCommand)
-@click.argument("experiment_id", metavar="ID", type=int)
+@record_ids.experiment_argument
 @click.option("--set", "assignments", multiple=True, metavar="PATH=VALUE", help="Repeatable.")
 @click.option(
     "--follow/--detach", "-f/-d", default=False, help="Show it while it runs, or return at once."

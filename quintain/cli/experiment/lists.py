@@ -7,7 +7,7 @@ from typing import Final
 
 import click
 
-from quintain.cli import columns, connect, options, output
+from quintain.cli import columns, connect, options, output, record_ids
 from quintain.cli.lazy_group import FlagCommand
 from quintain.records.config import provenance as provenance_lib
 from quintain.records.rows import experiment as experiment_lib
@@ -59,7 +59,7 @@ def list_experiments(
 
 
 @click.command(cls=FlagCommand)
-@click.argument("experiment_ids", metavar="ID...", type=int, nargs=-1, required=True)
+@record_ids.experiments_argument
 @click.option("--provenance", is_flag=True, help="Show where they come from: code and machine.")
 @output.format_options
 @options.traceback_option
@@ -150,7 +150,7 @@ def _print_provenance(number: str, origin: provenance_lib.Provenance) -> None:
 
 
 @click.command(cls=FlagCommand)
-@click.argument("experiment_id", metavar="ID", type=int)
+@record_ids.experiment_argument
 @click.option(
     "--top", "-n", type=click.IntRange(min=1), default=1, show_default=True, help="How many trials."
 )
@@ -190,7 +190,7 @@ def best(experiment_id: int, top: int, as_json: bool, as_csv: bool) -> None:
 
 
 @click.command(cls=FlagCommand)
-@click.argument("experiment_id", metavar="ID", type=int)
+@record_ids.experiment_argument
 @click.option("--original", is_flag=True, help="As it was written; else complete.")
 @click.option("--provenance", is_flag=True, help="Say what has set each value.")
 @output.json_option
@@ -214,7 +214,7 @@ def config(experiment_id: int, original: bool, provenance: bool, as_json: bool) 
 
 
 @click.command("download-model-def", cls=FlagCommand)
-@click.argument("experiment_id", metavar="ID", type=int)
+@record_ids.experiment_argument
 @click.option(
     "--output", "-o", "output_dir", metavar="DIR", help="Where to; experiment_ID_model by default."
 )

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from quintain.cli import columns, connect, options, output
+from quintain.cli import columns, connect, options, output, record_ids
 from quintain.cli.lazy_group import FlagCommand
 from quintain.records.rows import states
 from quintain.records.views import importance as importance_lib
@@ -15,7 +15,7 @@ _ALL = "all"
 
 
 @click.command("list", cls=FlagCommand)
-@click.argument("experiment_id", metavar="[EXPERIMENT]", type=int, required=False)
+@record_ids.optional_experiment_argument
 @options.state_option(states.TrialState)
 @click.option(
     "--where",
@@ -112,7 +112,7 @@ _COLUMNS: tuple[output.Column[tuple[str, float]], ...] = (
 
 
 @click.command(cls=FlagCommand)
-@click.argument("experiment_id", metavar="ID", type=int)
+@record_ids.experiment_argument
 @click.option("--metric", default="", metavar="NAME", help="The searched one by default.")
 @click.option(
     "--evaluator",

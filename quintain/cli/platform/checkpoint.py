@@ -9,7 +9,7 @@ from typing import Any, Final
 import click
 
 from quintain import errors
-from quintain.cli import columns, connect, logs, options, output, tensorflow_import
+from quintain.cli import columns, connect, logs, options, output, record_ids, tensorflow_import
 from quintain.cli.lazy_group import FlagCommand, LazyGroup
 from quintain.cli.training import staged_runs
 from quintain.records import checkpoint_manifest
@@ -38,8 +38,15 @@ def checkpoint() -> None:
 
 
 @checkpoint.command("list", cls=FlagCommand)
-@click.argument("experiment_id", metavar="[EXPERIMENT]", type=int, required=False)
-@click.option("--trial", "trial_id", type=int, metavar="ID", help="Only those of this trial.")
+@record_ids.optional_experiment_argument
+@click.option(
+    "--trial",
+    "trial_id",
+    type=int,
+    metavar="ID",
+    shell_complete=record_ids.complete_trial,
+    help="Only those of this trial.",
+)
 @click.option("--best", type=click.IntRange(min=1), metavar="N", help="Only the N best.")
 @options.state_option(checkpoint_lib.CheckpointState)
 @output.format_options
@@ -78,7 +85,7 @@ def list_checkpoints(
 
 
 @checkpoint.command(cls=FlagCommand)
-@click.argument("uuid")
+@click.argument("uuid", shell_complete=record_ids.complete_checkpoint)
 @output.json_option
 @options.traceback_option
 def describe(uuid: str, as_json: bool) -> None:
@@ -111,7 +118,7 @@ def describe(uuid: str, as_json: bool) -> None:
 
 
 @checkpoint.command(cls=FlagCommand)
-@click.argument("uuid")
+@click.argument("uuid", shell_complete=record_ids.complete_checkpoint)
 @click.option(
     "--output", "-o", "output_dir", metavar="DIR", help="Where to; checkpoint_UUID by default."
 )
@@ -147,7 +154,7 @@ def download(uuid: str, output_dir: str | None) -> None:
 
 
 @checkpoint.command(cls=FlagCommand)
-@click.argument("uuid", metavar="UUID|DIR")
+@click.argument("uuid", metavar="UUID|DIR", shell_complete=record_ids.complete_checkpoint)
 @click.option(
     "--output", "-o", "output_dir", metavar="DIR", help="Where to; export_UUID by default."
 )
@@ -280,7 +287,13 @@ def convert(source: str, model_dir: str, allow_new: bool, as_json: bool, **flags
 
 
 @checkpoint.command(cls=FlagCommand)
-@click.argument("uuids", metavar="UUID...", nargs=-1, required=True)
+@click.argument(
+    "uuids",
+    metavar="UUID...",
+    nargs=-1,
+    required=True,
+    shell_complete=record_ids.complete_checkpoint,
+)
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @options.traceback_option
 def delete(uuids: tuple[str, ...], yes: bool) -> None:
