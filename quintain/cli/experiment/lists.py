@@ -119,7 +119,7 @@ def _print_experiment(
     )
     if trials:
         click.echo()
-        click.echo(output.to_table(trials, columns.TRIAL_COLUMNS[:1] + columns.TRIAL_COLUMNS[2:]))
+        click.echo(output.to_table(trials, columns.OWN_TRIAL_COLUMNS))
 
 
 def _print_provenance(number: str, origin: provenance_lib.Provenance) -> None:

@@ -62,7 +62,7 @@ def list_trials(
     """
     is_chosen = bool(where or sort or limit is not None or offset)
     found: Sequence[Any]
-    shown: Sequence[output.Column[Any]] = columns.TRIAL_COLUMNS
+    shown: Sequence[output.Column[Any]] = columns.OWN_TRIAL_COLUMNS
     if experiment_id is None:
         if is_chosen or column_names:
             raise click.UsageError(
@@ -72,6 +72,7 @@ def list_trials(
         chosen = [states.TrialState(name) for name in state_names]
         with connect.open_calls() as calls:
             found = calls.list_trials(state_names=chosen)
+        shown = columns.TRIAL_COLUMNS
         output.print_list(found, shown, as_json=as_json, as_csv=as_csv, if_empty="No trials.")
         return
     if state_names:

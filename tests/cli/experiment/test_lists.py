@@ -132,12 +132,13 @@ def test_what_is_not_there_is_an_error_with_exit_code_1(quintain, calls_fake):
 
 
 def test_a_narrow_terminal_cuts_hyperparameters_only(quintain, calls_fake, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "90")
+    monkeypatch.setenv("COLUMNS", "76")
 
     _, stdout, _ = quintain("trial", "list", 1)
 
-    assert max(map(len, stdout.splitlines())) <= 90
+    assert max(map(len, stdout.splitlines())) <= 76
     assert "COMPLETED" in stdout
+    assert "EXPERIMENT" not in stdout
     assert "…" in stdout
 
 
