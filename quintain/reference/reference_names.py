@@ -323,7 +323,7 @@ REFUSED: Final[dict[str, str]] = {
         "as a task."
     ),
     "trials.experimental": ("There is `quintain.client.master_client`, and the commands."),
-    "trials.horovod": ("A trial has one process. Train a task with `--local_workers`."),
+    "trials.horovod": ("A trial has one process. Train a task with `--local-workers`."),
     "trials.lightning": (
         "Models of PyTorch are not trained here: trials are TensorFlow and Keras."
     ),

@@ -36,7 +36,7 @@ from quintain.search import space as space_lib
 from quintain.settings import config_definitions as cfg
 from quintain.trials import base_trial, trial_context
 from quintain.trials.keras import keras_variables
-from quintain.trials.process import gang
+from quintain.trials.process import gang, trial_loader
 
 _ALIASES: Final = {
     "global_batch_size": "task.train_data.global_batch_size",
@@ -124,21 +124,35 @@ def build_params(
 
 def _find_experiment(config: Mapping[str, Any], model_dir: str | None) -> cfg.ExperimentConfig:
     importlib.import_module("quintain.nlp.experiments")
-    if model_dir is not None:
-        import_experiments(pathlib.Path(model_dir))
-    advice = "One of your own is registered by a file in the experiment's model directory."
+    if model_dir is None:
+        advice = "One of your own needs MODEL_DIR, the directory with the file that registers it."
+    else:
+        imported = import_experiments(pathlib.Path(model_dir))
+        advice = (
+            "Of MODEL_DIR those files at its top were imported that call "
+            f"`register_config_factory`: {', '.join(imported) or 'none'}."
+        )
     return exp_factory.get_exp_config(_experiment_name(config), advice=advice)
 
 
-def import_experiments(directory: pathlib.Path) -> None:
-    """Imports the files of a directory that register experiments."""
+def import_experiments(directory: pathlib.Path) -> list[str]:
+    """Imports the files of a directory that register experiments, and returns their names.
+
+    Raises:
+        TrialError: If one of them raises, with its file and line.
+    """
     if not directory.is_dir():
-        return
+        return []
     if str(directory) not in sys.path:
         sys.path.insert(0, str(directory))
-    for path in sorted(directory.glob("*.py")):
-        if source_names.find_used(path, {"register_config_factory"}):
-            importlib.import_module(path.stem)
+    found = [
+        path
+        for path in sorted(directory.glob("*.py"))
+        if source_names.find_used(path, {"register_config_factory"})
+    ]
+    for path in found:
+        trial_loader.import_file(directory, path.stem)
+    return [path.name for path in found]
 
 
 def _refuse_optimizations(config: Mapping[str, Any]) -> None:

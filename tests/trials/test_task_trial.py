@@ -225,6 +225,26 @@ def test_an_experiment_that_is_not_registered_names_the_nearest(tmp_path):
         task_trial.check(config("experiment:trial_test/summ"), str(tmp_path))
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (CODE, "`register_config_factory`: sum_experiment.py.$"),
+        ("1 / 0\n", "`register_config_factory`: none.$"),
+        (CODE + "1 / 0\n", r"sum_experiment.py:\d+: importing this raised ZeroDivisionError"),
+    ],
+)
+def test_an_experiment_that_is_not_registered_names_the_files_imported(tmp_path, text, words):
+    (tmp_path / "sum_experiment.py").write_text(text)
+
+    with pytest.raises(errors.ConfigError, match=words):
+        task_trial.check(config("experiment:trial_test/none"), str(tmp_path))
+
+
+def test_an_experiment_of_ones_own_needs_a_model_directory():
+    with pytest.raises(errors.ConfigError, match="One of your own needs MODEL_DIR"):
+        task_trial.check(config("experiment:trial_test/none"))
+
+
 def test_an_experiment_of_several_tasks_is_refused():
     with pytest.raises(errors.ConfigError, match="one task in one stage"):
         task_trial.check(config("experiment:multitask/translation_local"))
