@@ -1,6 +1,7 @@
 """Exports the models in a checkpoint of a trial, whatever kind of trial has saved it."""
 
 import pathlib
+import shlex
 import shutil
 from collections.abc import Mapping
 from typing import Final
@@ -79,7 +80,7 @@ def _copy(model: pathlib.Path, target: pathlib.Path) -> None:
         shutil.copytree(model, target)
     else:
         shutil.copyfile(model, target)
-    click.echo(str(target))
+    _tell(target)
 
 
 def is_of_task(source: pathlib.Path) -> bool:
@@ -103,4 +104,10 @@ def _export_task(
         # The directory is one of this command alone, which nobody can look at.
         text = str(error).replace(f"model_dir: got {str(source)!r}, which", "its files are what")
         raise errors.ConfigError(f"checkpoint {uuid}: {text}") from error
+    _tell(target)
+
+
+def _tell(target: pathlib.Path) -> None:
     click.echo(str(target))
+    command = f"quintain serve-model --model-dir={shlex.quote(str(target))}"
+    click.echo(f"\nTo serve it: {command}", err=True)
