@@ -160,7 +160,7 @@ def build_app(
         sign_in=sign_in,
         agent_token=token_files.KnownToken(home.agent_token),
         metrics_token=token_files.KnownToken(home.metrics_token),
-        user_token=token_files.KnownToken(home.user_token),
+        user_tokens=home.user_tokens,
     )
     app.add_middleware(
         gzip.GZipMiddleware,

@@ -263,7 +263,11 @@ class MasterServer:
         )
         _write_secrets(self._home, listener.port, launch_key)
         self._url, self._fingerprint = listener.url, listener.fingerprint
-        sessions = sessions_lib.Sessions.load(self._home.sessions_file, port=listener.port)
+        sessions = sessions_lib.Sessions.load(
+            self._home.sessions_file,
+            port=listener.port,
+            read_token=self._home.user_tokens.read,
+        )
         self._sign_in = sign_in_lib.SignIn(
             self._url, sessions, hosts=settings.allowed_hosts, own_hosts=listener.hosts
         )

@@ -108,6 +108,26 @@ def open_tensorboard(parts: parts_lib.Given, shown: Shown) -> fastapi.Response:
     return responses.to_response({"url": url})
 
 
+@dataclasses.dataclass
+class LinkOptions:
+    """Body of a request for a link."""
+
+    __pydantic_config__ = responses.STRICT_FIELDS
+
+    stays: bool = False
+    """Whether it is good until it is used; otherwise for ten minutes."""
+
+
+@router.post("/master/sign-in", response_model=master_status.PageLink)
+def build_link(
+    parts: parts_lib.Given, request: fastapi.Request, options: LinkOptions
+) -> fastapi.Response:
+    """Returns a link that opens the page in a browser once."""
+    user = getattr(request.state, access.USER)
+    url = parts.sign_in.build_link(stays=options.stays, user=user)
+    return responses.to_response(master_status.PageLink(url))
+
+
 @router.post("/master/sign-out")
 def sign_out(parts: parts_lib.Given, request: fastapi.Request) -> fastapi.Response:
     """Ends the session of the browser that asks."""

@@ -67,7 +67,8 @@ def exchange(parts: parts_lib.Given, request: fastapi.Request, code: str = "") -
         # Nobody has followed the link yet.
         return fastapi.Response(status_code=503)
     sign_in = parts.sign_in
-    if not (getattr(request.state, access.IS_PAGE) and sign_in.codes.use(code)):
+    user = sign_in.codes.use(code) if getattr(request.state, access.IS_PAGE) else None
+    if user is None:
         if sign_in.find_session(request.scope) is not None:
             return _redirect("./")
         return _answer_page("used_link.html", responses.FORBIDDEN)
@@ -76,7 +77,7 @@ def exchange(parts: parts_lib.Given, request: fastapi.Request, code: str = "") -
     # Without a path it is good for the directory of this address, also behind a proxy that puts
     # another one before it.
     answer.headers["Set-Cookie"] = (
-        f"{sign_in.sessions.cookie_name}={sign_in.sessions.begin()}; "
+        f"{sign_in.sessions.cookie_name}={sign_in.sessions.begin(user)}; "
         f"Max-Age={sessions.LIFETIME_SECS}; HttpOnly; SameSite=Strict"
         + ("; Secure" if is_secure else "")
     )

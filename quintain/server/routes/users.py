@@ -19,8 +19,10 @@ from quintain.records.views import master_status
 from quintain.server.routes import declared
 from quintain.server.routes import parts as parts_lib
 
-_BY_HAND: Final = frozenset({"get_table", "list_experiments", "list_logs", "select_trials"})
-"""Calls whose addresses take or give more than these; see `trial_data` and `experiments`."""
+_BY_HAND: Final = frozenset(
+    {"build_link", "get_table", "list_experiments", "list_logs", "select_trials"}
+)
+"""Calls whose addresses take or give more, or ask who asks; see `trial_data` and `overview`."""
 
 _MOST_FOLDERS: Final = 100
 _CHANGEABLE: Final = tuple(experiment.Changes.__annotations__)
@@ -75,9 +77,6 @@ def build_router(parts: parts_lib.Parts) -> fastapi.APIRouter:
             "list_nodes": lambda: master.nodes.list_nodes(),
             "drain_node": lambda name: master.nodes.drain(name),
             "activate_node": lambda name: master.nodes.activate(name),
-            "build_link": lambda stays: master_status.PageLink(
-                parts.sign_in.build_link(stays=stays)
-            ),
             "sign_out_all": parts.sign_in.sessions.end_all,
             "add_run_dirs": add_run_dirs,
         },

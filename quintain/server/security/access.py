@@ -26,6 +26,9 @@ LAUNCH: Final = "launch"
 SESSION: Final = "session"
 """Name in the state of a request: the session whose cookie it carries in place of a token."""
 
+USER: Final = "user"
+"""Name in the state of a request: the user who asks; None for others, and at open addresses."""
+
 IS_PAGE: Final = "is_page"
 """Name in the state of a request: whether it came below the path that nobody can guess."""
 
@@ -50,7 +53,7 @@ class TokenCheck:
         sign_in: Knows the cookies of browsers.
         agent_token: The token of agents.
         metrics_token: That of Prometheus servers.
-        user_token: That of users of other machines.
+        user_tokens: Those of users of other machines.
     """
 
     def __init__(
@@ -63,7 +66,7 @@ class TokenCheck:
         sign_in: sign_in_lib.SignIn,
         agent_token: token_files.KnownToken,
         metrics_token: token_files.KnownToken,
-        user_token: token_files.KnownToken,
+        user_tokens: token_files.UserTokens,
     ) -> None:
         self._app = app
         self._token = token.encode()
@@ -74,7 +77,7 @@ class TokenCheck:
             path_rules.Client.AGENT: (agent_token, "agents"),
             path_rules.Client.METRICS: (metrics_token, "metrics"),
         }
-        self._user_token = user_token
+        self._user_tokens = user_tokens
 
     async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
         """Handles a request as ASGI has it."""
@@ -84,6 +87,7 @@ class TokenCheck:
         scope, is_page = self._take_off_page(scope)
         launch: tuple[int, str] | None = None
         session: str | None = None
+        user: str | None = None
         refusal: types.ASGIApp | None = None
         # Whatever is sent to an open address: the page says how to sign in.
         if not (is_open := path_rules.is_open(scope["method"], scope["path"])):
@@ -95,12 +99,16 @@ class TokenCheck:
             elif (given := read_token(scope)) is None:
                 session = self._sign_in.find_session(scope)
                 refusal = _NO_TOKEN if session is None else self._find_problem(scope)
+                user = session and self._sign_in.sessions.find_user(session)
+            elif (user := self._find_user(given)) is not None:
+                if path_rules.Client.USER not in self._find_clients(scope):
+                    refusal = _NO_USER
             else:
                 launch = self._launch_key.find_launch(given)
                 refusal = self._check_token(scope, given, launch)
         # In place: the connection looks at it, too.
         state = scope.setdefault("state", {})
-        state.update({LAUNCH: launch, SESSION: session, IS_PAGE: is_page})
+        state.update({LAUNCH: launch, SESSION: session, USER: user, IS_PAGE: is_page})
         state[connections.KNOWN] = refusal is None and not is_open
         if refusal is not None:
             await refusal(scope, receive, send)
@@ -113,7 +121,7 @@ class TokenCheck:
     def _check_token(
         self, scope: types.Scope, given: str, launch: tuple[int, str] | None
     ) -> types.ASGIApp | None:
-        """Returns the answer to a request whose token is not good for what it asks."""
+        """Returns the answer to a request whose token is no user's, nor good for what it asks."""
         if launch is not None:
             is_own = self._is_own(scope, launch)
             message = (
@@ -124,10 +132,12 @@ class TokenCheck:
             if token.is_good(given):
                 message = f"The token of {name} is for {self._prefix}/{name} only."
                 return None if self._is_for(client, scope) else _forbid(message)
-        is_user = secrets.compare_digest(given.encode(), self._token)
-        if not is_user and not self._user_token.is_good(given):
-            return _NO_TOKEN
-        return None if path_rules.Client.USER in self._find_clients(scope) else _NO_USER
+        return _NO_TOKEN
+
+    def _find_user(self, given: str) -> str | None:
+        if secrets.compare_digest(given.encode("utf-8", "replace"), self._token):
+            return token_files.OWNER
+        return self._user_tokens.find_user(given)
 
     def _take_off_page(self, scope: types.Scope) -> tuple[types.Scope, bool]:
         """Returns a request without the page's own path, and whether it had it."""
