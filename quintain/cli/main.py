@@ -97,6 +97,10 @@ COMMANDS: Final = {
             "quintain.cli.platform.node:node",
             "Show machines that run trials, empty them, and use them again.",
         ),
+        "audit": (
+            "quintain.cli.platform.audit:audit",
+            "Show who changed what.",
+        ),
         "login": (
             "quintain.cli.platform.login:login",
             "Ask the master of another machine by all commands.",

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from quintain.client.call_table import call
+from quintain.records import team
 from quintain.records.config import provenance
 from quintain.records.rows import checkpoint as checkpoint_lib
 from quintain.records.rows import experiment as experiment_lib
@@ -152,6 +153,24 @@ class Calls(abc.ABC):
     @call("GET", "/checkpoints/{uuid}")
     def get_checkpoint(self, uuid: str) -> checkpoint_lib.Checkpoint:
         """Returns a checkpoint by its UUID, or by as much of its beginning as is unique."""
+
+    @call("GET", "/audit", user_name="user")
+    def get_audit(
+        self,
+        *,
+        experiment_id: int | None = None,
+        user_name: str = "",
+        since: float | None = None,
+        limit: int = 1000,
+    ) -> list[team.AuditEntry]:
+        """Returns who changed what, the newest changes in their order.
+
+        Args:
+            experiment_id: Only those of this experiment, which may be deleted.
+            user_name: Only those by this user; by all if empty.
+            since: Seconds since the epoch; only those not before.
+            limit: Most of them.
+        """
 
     @abc.abstractmethod
     def fetch_checkpoint(self, uuid: str, directory: pathlib.Path) -> list[str]:

@@ -13,6 +13,7 @@ import typing
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
+from quintain.records import team
 from quintain.records.rows import (
     change,
     checkpoint,
@@ -41,10 +42,12 @@ TABLES: Final[dict[type[Any], str]] = {
     deletion.Deletion: "deletions",
     sent_metrics.SentMetrics: "sent_metrics",
     node.KnownNode: "nodes",
+    team.AuditEntry: "audit",
+    team.Grant: "grants",
 }
 """The table of each kind of record."""
 
-REVISION: Final = "0008"
+REVISION: Final = "0009"
 """The newest of the migrations, which makes the tables."""
 
 _ENCODER: Final = json.JSONEncoder(allow_nan=False, separators=(",", ":"), ensure_ascii=False)

@@ -4,6 +4,7 @@ import json
 from collections.abc import Collection
 from typing import Any, Final
 
+from quintain.records import team
 from quintain.records.rows import (
     change,
     checkpoint,
@@ -264,7 +265,31 @@ class Reader(table_reading.TableReader):
             where.add("(end_time IS NULL OR end_time > :since)", since=since)
         return self._list(launch.Span, where, "ORDER BY start_time, launch_id")
 
-    # Loggers
+    # Users
+
+    def get_audit(
+        self,
+        *,
+        experiment_id: int | None = None,
+        user_name: str = "",
+        since: float | None = None,
+        limit: int = 1000,
+    ) -> list[team.AuditEntry]:
+        """Returns the newest entries of the audit log, in the order in which they were stored.
+
+        Args:
+            experiment_id: Only those about this experiment, which may be deleted.
+            user_name: Only those by this user; by all if empty.
+            since: Seconds since the epoch; only those not before.
+            limit: Most entries.
+        """
+        where = queries.Where(experiment_id=experiment_id, user_name=user_name or None)
+        if since is not None:
+            where.add("time >= :since", since=since)
+        where.values["limit"] = limit
+        return self._list(team.AuditEntry, where, "ORDER BY id DESC LIMIT :limit")[::-1]
+
+    # Machines and loggers
 
     def list_nodes(self) -> list[node.KnownNode]:
         """Returns the machines that have ever called, in the order of their names."""

@@ -5,6 +5,7 @@ from collections.abc import Collection, Sequence
 from typing import Any, Final, TypeVar
 
 from quintain import errors
+from quintain.records import team
 from quintain.records.rows import (
     change,
     checkpoint,
@@ -247,6 +248,12 @@ class Session(reading.Reader):
     def save_node(self, record: node.KnownNode) -> None:
         """Stores what is known of a machine, or replaces it."""
         self._run(statements.save(node.KnownNode), **self._to_row(record))
+
+    # Users
+
+    def add_audit(self, entry: team.AuditEntry) -> team.AuditEntry:
+        """Stores an entry of the audit log and returns it."""
+        return self._add(entry)
 
     # Loggers
 

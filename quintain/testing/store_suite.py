@@ -15,6 +15,7 @@ import pytest
 
 from quintain import errors
 from quintain import store as stores
+from quintain.records import team
 from quintain.records.rows import checkpoint, launch, log, metric, states, trial
 from quintain.testing import store_case, store_change_suite, store_curve_suite
 
@@ -333,6 +334,31 @@ class StoreSuite(store_change_suite.ChangeSuite, store_curve_suite.CurveSuite):
             assert session.list_spans(owner + 1) == []
             assert session.list_spans(since=ended.end_time) == []
             assert session.list_spans(owner, since=ended.end_time - 1) == [ended]
+
+    def test_the_audit_log_only_grows(self, store: stores.Store) -> None:
+        """Entries are found by experiment, user and time, and nothing takes one back."""
+        with store.transaction() as session:
+            entries = [
+                session.add_audit(
+                    team.AuditEntry(
+                        0, float(number), user, "", "kill_trial", number, {"trial_id": 1}
+                    )
+                )
+                for number, user in enumerate(("anna", "bob", "anna"))
+            ]
+        with store.reading() as session:
+            assert session.get_audit() == entries
+            assert session.get_audit(user_name="anna", limit=1) == entries[2:]
+            assert session.get_audit(experiment_id=1) == entries[1:2]
+            assert session.get_audit(since=1.0) == entries[1:]
+        for query in ("DELETE FROM audit", "UPDATE audit SET user_name = 'bob'"):
+            with (
+                pytest.raises((errors.StoreError, errors.DataError), match="never"),
+                store.database.writing() as runner,
+            ):
+                runner.run(query, {})
+        with store.reading() as session:
+            assert session.get_audit() == entries
 
     def test_deleting_an_experiment_deletes_all_that_belongs_to_it(
         self, store: stores.Store, trial_id: int

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import pathlib
+import time
 import typing
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -14,15 +15,22 @@ from quintain import errors
 from quintain.client import call_table
 from quintain.client import calls as calls_lib
 from quintain.master import user_commands
-from quintain.records.rows import checkpoint, experiment
+from quintain.records import team
+from quintain.records.rows import checkpoint, codec, experiment
 from quintain.records.views import master_status
 from quintain.server.routes import declared
 from quintain.server.routes import parts as parts_lib
+from quintain.server.security import access
 
 _BY_HAND: Final = frozenset(
     {"build_link", "get_table", "list_experiments", "list_logs", "select_trials"}
 )
 """Calls whose addresses take or give more, or ask who asks; see `trial_data` and `overview`."""
+
+_TOLD: Final = frozenset(
+    {"activate", "changes", "drain", "note", "parent_id", "paths", "project", "role"}
+)
+"""Arguments that are told besides those in the path. Others may hold secrets, such as a config."""
 
 _MOST_FOLDERS: Final = 100
 _CHANGEABLE: Final = tuple(experiment.Changes.__annotations__)
@@ -85,7 +93,37 @@ def build_router(parts: parts_lib.Parts) -> fastapi.APIRouter:
             "update_experiment": update_experiment,
             "delete_checkpoint": delete_checkpoint,
         },
+        note=_note,
     )
+
+
+def _note(
+    request: fastapi.Request, call: call_table.Call, arguments: Mapping[str, Any], answer: Any
+) -> None:
+    """Adds a call, which is done, to the audit log."""
+    told = {
+        name: value
+        for name, value in arguments.items()
+        if name in _TOLD or name in call.path_names
+        if value is not None
+    }
+    overrides: Sequence[str] = arguments.get("overrides") or ()
+    if overrides:  # Without their values.
+        told["overrides"] = [each.partition("=")[0] for each in overrides]
+    made = answer.id if isinstance(answer, experiment.Experiment) else None
+    owner = made or arguments.get("experiment_id") or getattr(answer, "experiment_id", None)
+    parts: parts_lib.Parts = request.app.state.parts
+    entry = team.AuditEntry(
+        id=0,
+        time=time.time(),
+        user_name=getattr(request.state, access.USER),
+        address="" if request.client is None else request.client.host,
+        call=call.name,
+        experiment_id=owner,
+        arguments=codec.to_plain(told),
+    )
+    with parts.calls.store.transaction() as session:
+        session.add_audit(entry)
 
 
 def check_changes(changes: Mapping[str, Any]) -> experiment.Changes:

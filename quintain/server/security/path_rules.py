@@ -45,6 +45,7 @@ TABLE: Final[Mapping[str, Mapping[str, Client]]] = {
     "/agents/{name}": {"PUT": _AGENT, "DELETE": _AGENT},
     "/agents/{name}/orders": {"GET": _AGENT},
     "/agents/{name}/reports": {"POST": _AGENT},
+    "/audit": {"GET": _USER},
     "/checkpoints": {"GET": _USER},
     "/checkpoints/orphans": {"GET": _USER},
     "/checkpoints/orphans/{name}": {"DELETE": _USER},
