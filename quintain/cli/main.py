@@ -97,6 +97,10 @@ COMMANDS: Final = {
             "quintain.cli.platform.node:node",
             "Show machines that run trials, empty them, and use them again.",
         ),
+        "user": (
+            "quintain.cli.platform.user:user",
+            "Show who may do what, and give roles.",
+        ),
         "audit": (
             "quintain.cli.platform.audit:audit",
             "Show who changed what.",

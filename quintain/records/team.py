@@ -41,6 +41,23 @@ class Grant:
 
 
 @dataclasses.dataclass(frozen=True)
+class User:
+    """A user with all their roles."""
+
+    name: str
+    roles: dict[str, Role]
+    """By project; that of `ALL_PROJECTS` holds everywhere."""
+
+    has_token: bool
+    """Whether there is a token with their name. Users of a trusted proxy need none."""
+
+    def has(self, role: Role, project: str) -> bool:
+        """Returns whether the user may do what a role may, in a project."""
+        held = (self.roles.get(ALL_PROJECTS), self.roles.get(project))
+        return any(each is not None and each.includes(role) for each in held)
+
+
+@dataclasses.dataclass(frozen=True)
 class AuditEntry:
     """One call of a user that has changed something. Entries are never changed or deleted."""
 

@@ -47,6 +47,7 @@ class Reader(table_reading.TableReader):
         include_archived: bool = False,
         states: Collection[states.ExperimentState] = (),
         labels: Collection[str] = (),
+        projects: Collection[str] = (),
     ) -> list[experiment.Experiment]:
         """Returns experiments in the order of their ids; damaged ones as `get_experiment` does.
 
@@ -54,6 +55,7 @@ class Reader(table_reading.TableReader):
             include_archived: Whether archived ones are listed, too.
             states: States to list; empty for all.
             labels: Labels that an experiment must have, all of them.
+            projects: Projects to list; empty for all.
         """
         where = queries.Where()
         if not include_archived:
@@ -66,7 +68,11 @@ class Reader(table_reading.TableReader):
             # One by one, so that the others are there.
             ids = self._select(f"SELECT id FROM experiments {where} ORDER BY id", where.values)
             found = [self.get_experiment(row[0]) for row in list(ids)]
-        return [record for record in found if set(labels) <= set(record.labels)]
+        return [
+            record
+            for record in found
+            if set(labels) <= set(record.labels) and (not projects or record.project in projects)
+        ]
 
     def get_last_experiment_id(self) -> int:
         """Returns the largest number that an experiment has, or ever had; 0 if none had one."""
@@ -288,6 +294,10 @@ class Reader(table_reading.TableReader):
             where.add("time >= :since", since=since)
         where.values["limit"] = limit
         return self._list(team.AuditEntry, where, "ORDER BY id DESC LIMIT :limit")[::-1]
+
+    def list_grants(self) -> list[team.Grant]:
+        """Returns the roles of all users."""
+        return self._list(team.Grant, queries.Where(), "ORDER BY user_name, project")
 
     # Machines and loggers
 

@@ -255,6 +255,15 @@ class Session(reading.Reader):
         """Stores an entry of the audit log and returns it."""
         return self._add(entry)
 
+    def save_grant(self, record: team.Grant) -> None:
+        """Stores the role of a user over a project, or replaces it."""
+        self._run(statements.save(team.Grant), **self._to_row(record))
+
+    def delete_grants(self, user_name: str, projects: Collection[str]) -> None:
+        """Deletes the roles of a user over projects."""
+        query = "DELETE FROM grants WHERE user_name = :user_name AND project = :project"
+        self._runner.run_all(query, [{"user_name": user_name, "project": one} for one in projects])
+
     # Loggers
 
     def save_sent_metrics(self, record: sent_metrics.SentMetrics) -> None:

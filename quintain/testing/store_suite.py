@@ -59,6 +59,8 @@ class StoreSuite(store_change_suite.ChangeSuite, store_curve_suite.CurveSuite):
         with store.reading() as session:
             assert session.list_experiments() == [active, paused]
             assert session.list_experiments(include_archived=True) == [active, paused, archived]
+            assert session.list_experiments(projects=["default"]) == [active, paused]
+            assert session.list_experiments(projects=["speech"]) == []
             assert session.list_experiments(labels=["b"]) == [active, paused]
             assert session.list_experiments(labels=["b", "a"]) == [active]
             assert session.list_experiments(states=[states.ExperimentState.PAUSED]) == [paused]
@@ -359,6 +361,19 @@ class StoreSuite(store_change_suite.ChangeSuite, store_curve_suite.CurveSuite):
                 runner.run(query, {})
         with store.reading() as session:
             assert session.get_audit() == entries
+
+    def test_roles_are_replaced_and_deleted(self, store: stores.Store) -> None:
+        """A user has one role over each project."""
+        viewer, editor = team.Role.VIEWER, team.Role.EDITOR
+        with store.transaction() as session:
+            for project, role in (("", viewer), ("a", viewer), ("a", editor), ("b", viewer)):
+                session.save_grant(team.Grant("anna", project, role))
+            session.delete_grants("anna", ["b"])
+        with store.reading() as session:
+            assert session.list_grants() == [
+                team.Grant("anna", "", viewer),
+                team.Grant("anna", "a", editor),
+            ]
 
     def test_deleting_an_experiment_deletes_all_that_belongs_to_it(
         self, store: stores.Store, trial_id: int

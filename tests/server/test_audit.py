@@ -4,6 +4,7 @@ import json
 
 from quintain.client import call_table
 from quintain.client import calls as calls_lib
+from quintain.records import team
 from tests.server.conftest import KEY
 
 SECRET = "s3cr3t-of-the-test"
@@ -18,17 +19,19 @@ def read(over_http, **which):
 
 def test_each_change_is_noted_with_who_what_and_which(http, home, over_http):
     anna = f"Bearer {home.user_tokens.load('anna')}"
+    over_http.grant_role("anna", team.Role.EDITOR)
     http("POST", "/api/v1/experiments/1/pause", authorization=anna, body={})
     http("PATCH", "/api/v1/experiments/1", body={"labels": ["a"]})
     http("POST", "/api/v1/trials/2/kill", body={})
     http("GET", "/api/v1/experiments/1")
 
     assert read(over_http) == [
+        ("owner", "grant_role", None, {"name": "anna", "role": "editor", "project": ""}),
         ("anna", "apply", 1, {"experiment_id": 1, "command": "pause"}),
         ("owner", "update_experiment", 1, {"experiment_id": 1, "changes": {"labels": ["a"]}}),
         ("owner", "kill_trial", 1, {"trial_id": 2}),
     ]
-    assert read(over_http, user_name="anna") == read(over_http)[:1]
+    assert read(over_http, user_name="anna") == read(over_http)[1:2]
     assert {each.address for each in over_http.get_audit()} == {"127.0.0.1"}
 
 

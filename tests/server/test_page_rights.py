@@ -11,6 +11,7 @@ from quintain.master import master as master_lib
 from quintain.master import new_experiments
 from quintain.master.placing import slots
 from quintain.master.processes import launch_tokens
+from quintain.records import team
 from quintain.records.views import master_status
 from quintain.server import app as app_lib
 from quintain.server import direct_calls, page_rights
@@ -172,3 +173,26 @@ def test_what_only_fits_together_with_a_forbidden_change_is_no_way_around_it():
              "records_per_epoch": 32, "hyperparameters": {"global_batch_size": 8}}  # fmt: skip
     with pytest.raises(errors.UnauthorizedError, match=r"^records_per_epoch: a browser may"):
         page_rights.check(before, after)
+
+
+def test_an_editor_of_a_project_makes_and_moves_experiments_there_only(url, app, home, store):
+    app.state.parts.roles.grant("anna", team.Role.EDITOR, "speech")
+    bearer = {"Authorization": f"Bearer {home.user_tokens.load('anna')}"}
+
+    def send(path, **body):
+        made = urllib3.request("POST", f"{url}/api/v1{path}", json=body, headers=bearer)
+        return made.status, made.data.decode()
+
+    for text in (CONFIG, f"{CONFIG}\nproject: other", f"{CONFIG}\nproject: ''"):
+        assert send("/experiments/check", config_text=text)[0] == 403
+        status, answer = send("/experiments", config_text=text, activate=False)
+        assert status == 403
+        assert "this is for editors of project " in answer
+    overrides = ["project=speech", "entrypoint=experiment:translation/local"]
+    status, answer = send("/experiments", config_text=CONFIG, overrides=overrides, activate=False)
+    assert status == 201, answer
+    made = json.loads(answer)["id"]
+    moved = send(f"/experiments/{made}/fork", overrides=["project=default"])
+    assert moved[0] == 403
+    with store.reading() as session:
+        assert session.get_experiment(made).project == "speech"

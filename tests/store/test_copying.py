@@ -29,6 +29,7 @@ def fill(store):
         session.save_launch(
             launch.Launch("x", trial_id, owner, (0,), launch.LaunchState.RUNNING, None, 1.0)
         )
+        session.save_grant(team.Grant("anna", "", team.Role.EDITOR))
         session.add_audit(team.AuditEntry(0, 1.0, "anna", "", "kill_trial", owner))
         session.save_sent_metrics(sent_metrics.SentMetrics(trial_id, "l", {}, True))
         kind = deletion.DeletionKind.CHECKPOINT
@@ -55,6 +56,7 @@ def read(store):
             "runs": session.list_launches(),
             "spans": session.list_spans(),
             "audit": session.get_audit(),
+            "grants": session.list_grants(),
             "sent": session.list_sent_metrics(owner),
             "changes": session.list_changes(0),
             "bounds": session.get_change_bounds(),

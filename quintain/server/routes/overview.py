@@ -8,6 +8,7 @@ import pydantic
 from typing_extensions import TypedDict
 
 from quintain import errors
+from quintain.records import team
 from quintain.records.views import master_status
 from quintain.server import monitoring
 from quintain.server.http import responses
@@ -106,6 +107,12 @@ def open_tensorboard(parts: parts_lib.Given, shown: Shown) -> fastapi.Response:
         run_dirs=[parts.runs.get(name).path for name in shown.runs],
     )
     return responses.to_response({"url": url})
+
+
+@router.get("/whoami", response_model=team.User)
+def get_user(parts: parts_lib.Given, request: fastapi.Request) -> fastapi.Response:
+    """Returns who asks, with their roles."""
+    return responses.to_response(parts.roles.get(getattr(request.state, access.USER)))
 
 
 @dataclasses.dataclass

@@ -23,7 +23,7 @@ from quintain.server.routes import parts as parts_lib
 from quintain.server.security import access
 
 _BY_HAND: Final = frozenset(
-    {"build_link", "get_table", "list_experiments", "list_logs", "select_trials"}
+    {"build_link", "get_table", "get_user", "list_experiments", "list_logs", "select_trials"}
 )
 """Calls whose addresses take or give more, or ask who asks; see `trial_data` and `overview`."""
 
@@ -87,6 +87,9 @@ def build_router(parts: parts_lib.Parts) -> fastapi.APIRouter:
             "activate_node": lambda name: master.nodes.activate(name),
             "sign_out_all": parts.sign_in.sessions.end_all,
             "add_run_dirs": add_run_dirs,
+            "list_users": parts.roles.list_users,
+            "grant_role": parts.roles.grant,
+            "revoke_roles": parts.roles.revoke,
         },
         {
             "create_experiment": create_experiment,

@@ -10,13 +10,16 @@ machine, which browsers take for the same site.
 import secrets
 from typing import Final
 
+import anyio
 import fastapi
 from starlette import datastructures, types
 
+from quintain.client.home import home as home_lib
 from quintain.client.home import token_files
 from quintain.master.processes import launch_tokens
 from quintain.server.http import responses
 from quintain.server.security import path_rules
+from quintain.server.security import roles as roles_lib
 from quintain.server.security import sign_in as sign_in_lib
 from quintain.web import connections
 
@@ -49,11 +52,9 @@ class TokenCheck:
         app: What answers.
         token: The user's token.
         launch_key: Knows the tokens of launches.
-        prefix: What the paths of all addresses begin with.
         sign_in: Knows the cookies of browsers.
-        agent_token: The token of agents.
-        metrics_token: That of Prometheus servers.
-        user_tokens: Those of users of other machines.
+        home: Has the tokens of agents, Prometheus servers and users of other machines.
+        roles: What users may do.
     """
 
     def __init__(
@@ -62,22 +63,20 @@ class TokenCheck:
         *,
         token: str,
         launch_key: launch_tokens.LaunchKey,
-        prefix: str,
         sign_in: sign_in_lib.SignIn,
-        agent_token: token_files.KnownToken,
-        metrics_token: token_files.KnownToken,
-        user_tokens: token_files.UserTokens,
+        home: home_lib.Home,
+        roles: roles_lib.Roles,
     ) -> None:
         self._app = app
         self._token = token.encode()
         self._launch_key = launch_key
-        self._prefix = prefix
         self._sign_in = sign_in
         self._narrow_tokens = {
-            path_rules.Client.AGENT: (agent_token, "agents"),
-            path_rules.Client.METRICS: (metrics_token, "metrics"),
+            path_rules.Client.AGENT: (token_files.KnownToken(home.agent_token), "agents"),
+            path_rules.Client.METRICS: (token_files.KnownToken(home.metrics_token), "metrics"),
         }
-        self._user_tokens = user_tokens
+        self._user_tokens = home.user_tokens
+        self._roles = roles
 
     async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
         """Handles a request as ASGI has it."""
@@ -101,11 +100,13 @@ class TokenCheck:
                 refusal = _NO_TOKEN if session is None else self._find_problem(scope)
                 user = session and self._sign_in.sessions.find_user(session)
             elif (user := self._find_user(given)) is not None:
-                if path_rules.Client.USER not in self._find_clients(scope):
+                if path_rules.Client.USER not in self._find_rule(scope)[0].clients:
                     refusal = _NO_USER
             else:
                 launch = self._launch_key.find_launch(given)
                 refusal = self._check_token(scope, given, launch)
+        if user is not None and refusal is None:
+            refusal = await self._check_role(scope, user)
         # In place: the connection looks at it, too.
         state = scope.setdefault("state", {})
         state.update({LAUNCH: launch, SESSION: session, USER: user, IS_PAGE: is_page})
@@ -130,9 +131,19 @@ class TokenCheck:
             return None if is_own else _forbid(message)
         for client, (token, name) in self._narrow_tokens.items():
             if token.is_good(given):
-                message = f"The token of {name} is for {self._prefix}/{name} only."
+                message = f"The token of {name} is for {responses.PREFIX}/{name} only."
                 return None if self._is_for(client, scope) else _forbid(message)
         return _NO_TOKEN
+
+    async def _check_role(self, scope: types.Scope, user: str) -> types.ASGIApp | None:
+        """Returns the answer to a request that the role of its user does not allow."""
+        if user == token_files.OWNER:
+            return None
+        rule, ids = self._find_rule(scope)
+        query = datastructures.QueryParams(scope["query_string"]).multi_items()
+        ids += [(name, text) for name, text in query if name in path_rules.IDS]
+        problem = await anyio.to_thread.run_sync(self._roles.find_problem, user, rule, ids)
+        return None if problem is None else _forbid(problem)
 
     def _find_user(self, given: str) -> str | None:
         if secrets.compare_digest(given.encode("utf-8", "replace"), self._token):
@@ -163,15 +174,15 @@ class TokenCheck:
 
         return send_or_end
 
-    def _find_clients(self, scope: types.Scope) -> path_rules.Client:
-        return path_rules.find_clients(scope["method"], scope["path"].removeprefix(self._prefix))
+    def _find_rule(self, scope: types.Scope) -> tuple[path_rules.Rule, list[tuple[str, str]]]:
+        return path_rules.find_rule(scope["method"], scope["path"].removeprefix(responses.PREFIX))
 
     def _find_problem(self, scope: types.Scope) -> types.ASGIApp | None:
         """Returns the answer to a request by cookie that the page would not send."""
         if not sign_in_lib.is_same_site(scope):
             return _forbid("Sec-Fetch-Site: only the page itself may ask; open the address anew.")
         problem = None if scope["method"] in _READS else self._find_origin_problem(scope)
-        if problem is None and path_rules.Client.PAGE not in self._find_clients(scope):
+        if problem is None and path_rules.Client.PAGE not in self._find_rule(scope)[0].clients:
             return _forbid("A browser that is signed in may not ask for this; the page never does.")
         return problem
 
@@ -192,15 +203,15 @@ class TokenCheck:
     def _is_for(self, client: path_rules.Client, scope: types.Scope) -> bool:
         """Returns whether an address is below the prefix, and for somebody who is no user."""
         path: str = scope["path"]
-        rest = path.removeprefix(self._prefix)
+        rest = path.removeprefix(responses.PREFIX)
         is_plain = rest != path and not path_rules.has_steps(rest)
-        return is_plain and client in path_rules.find_clients(scope["method"], rest)
+        return is_plain and client in path_rules.find_rule(scope["method"], rest)[0].clients
 
     def _is_own(self, scope: types.Scope, launch: tuple[int, str]) -> bool:
         if not self._is_for(path_rules.Client.LAUNCH, scope):
             return False
         path: str = scope["path"]
-        runs = f"{self._prefix}/trials/{launch[0]}/runs"
+        runs = f"{responses.PREFIX}/trials/{launch[0]}/runs"
         return path == runs or path.startswith(f"{runs}/{launch[1]}/")
 
 
