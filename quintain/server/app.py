@@ -82,6 +82,9 @@ class Services:
     tensorboards: tensorboards_lib.TensorBoards | None = None
     """Starts them for the page; some that are never closed if None."""
 
+    proxy: access.TrustedProxy | None = None
+    """Names users in a header; nobody does if None."""
+
 
 def build_app(
     calls: direct_calls.DirectCalls,
@@ -159,6 +162,7 @@ def build_app(
         sign_in=sign_in,
         home=home,
         roles=given.roles,
+        proxy=services.proxy,
     )
     app.add_middleware(
         gzip.GZipMiddleware,

@@ -54,12 +54,12 @@ def check(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
 async def find_commands(request: fastapi.Request) -> user_commands.Commands:
     """Returns the commands of a master, with the rights that a request has."""
     parts, user = request.app.state.parts, request.scope["state"][access.USER]
-    is_by_cookie = request.scope["state"][access.SESSION] is not None
+    is_browser = request.scope["state"][access.IS_BROWSER]
 
     def check_all(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
         project = str(after.get("project") or team.DEFAULT_PROJECT)
         parts.roles.check(user, team.Role.EDITOR, project)
-        if is_by_cookie:
+        if is_browser:
             check(before, after)
 
     commands: user_commands.Commands = parts.master.commands

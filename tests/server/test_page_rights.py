@@ -15,6 +15,7 @@ from quintain.records import team
 from quintain.records.views import master_status
 from quintain.server import app as app_lib
 from quintain.server import direct_calls, page_rights
+from quintain.server.security import access
 from quintain.server.security import sessions as sessions_lib
 from quintain.server.security import sign_in as sign_in_lib
 from quintain.store import store as store_lib
@@ -85,7 +86,7 @@ def app(store, home, master, sign_in):
         token="t",
         launch_key=KEY,
         stop=lambda drain: None,
-        services=app_lib.Services(sign_in),
+        services=app_lib.Services(sign_in, proxy=access.TrustedProxy("X-User", "127.0.0.1")),
     )
 
 
@@ -94,7 +95,10 @@ def ask(url, sign_in):
     """Returns a function that asks by a token, or by a cookie as the page does."""
     sessions = sign_in.sessions
     by_page = {"Cookie": f"{sessions.cookie_name}={sessions.begin()}", "Origin": url}
-    headers = {"cookie": by_page, "token": {"Authorization": "Bearer t"}}
+    by_proxy = {"X-User": "ed", "Origin": url}
+    headers = {
+        "cookie": by_page, "token": {"Authorization": "Bearer t"}, "proxy": by_proxy,
+    }  # fmt: skip
 
     def send(kind, method, path, **body):
         answer = urllib3.request(
@@ -133,6 +137,14 @@ def test_a_cookie_changes_nothing_of_a_config_that_could_run_or_write_elsewhere(
     assert ask("cookie", "POST", "/experiments", config_text=CONFIG).status == 403
     with store.reading() as session:
         assert len(session.list_experiments()) == 1
+
+
+def test_nor_does_who_comes_by_a_proxy(ask, app):
+    app.state.parts.roles.grant("ed", team.Role.EDITOR)
+    for override in FORBIDDEN:
+        for address, body in list_changes(override):
+            assert ask("proxy", "POST", address, **body).status == 403, (address, body)
+    assert ask("proxy", "POST", "/experiments/1/fork", overrides=["name=better"]).status == 201
 
 
 def test_a_token_changes_all_of_it(ask):

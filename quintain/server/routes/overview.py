@@ -140,7 +140,10 @@ def sign_out(parts: parts_lib.Given, request: fastapi.Request) -> fastapi.Respon
     """Ends the session of the browser that asks."""
     session = getattr(request.state, access.SESSION, None)
     if session is None:
-        raise errors.StateError("The request carries a token; only a browser can sign out.")
+        raise errors.StateError(
+            "The request carries no cookie; only a browser that `quintain ui` signed in can sign "
+            "out."
+        )
     parts.sign_in.sessions.end(session)
     return responses.to_response({})
 

@@ -45,7 +45,8 @@ router = fastapi.APIRouter(include_in_schema=False, route_class=responses.Checke
 @router.api_route("/", methods=_READS)
 def open_page(parts: parts_lib.Given, request: fastapi.Request) -> fastapi.Response:
     """Returns the page to who is signed in, and to others how to sign in."""
-    if parts.sign_in.find_session(request.scope) is not None:
+    is_known = getattr(request.state, access.USER) is not None
+    if is_known or parts.sign_in.find_session(request.scope) is not None:
         text = (DIRECTORY / "index.html").read_text("utf-8")
         text = text.replace('"static/', f'"static/{find_version(DIRECTORY)}')
         headers = {"Cache-Control": "no-cache", "Vary": "Cookie"}

@@ -7,6 +7,8 @@ such a request has to come from the page itself: from no other site, and from no
 machine, which browsers take for the same site.
 """
 
+import dataclasses
+import ipaddress
 import secrets
 from typing import Final
 
@@ -14,6 +16,7 @@ import anyio
 import fastapi
 from starlette import datastructures, types
 
+from quintain import errors
 from quintain.client.home import home as home_lib
 from quintain.client.home import token_files
 from quintain.master.processes import launch_tokens
@@ -32,6 +35,9 @@ SESSION: Final = "session"
 USER: Final = "user"
 """Name in the state of a request: the user who asks; None for others, and at open addresses."""
 
+IS_BROWSER: Final = "is_browser"
+"""Name in the state of a request: whether it is known by a cookie or a trusted proxy."""
+
 IS_PAGE: Final = "is_page"
 """Name in the state of a request: whether it came below the path that nobody can guess."""
 
@@ -39,14 +45,51 @@ _SCHEME: Final = "bearer "
 _READS: Final = ("GET", "HEAD")
 
 
+@dataclasses.dataclass(frozen=True)
+class TrustedProxy:
+    """Proxy that knows users, and names them in a header."""
+
+    header: str
+    """Name of the header."""
+
+    address: str
+    """Where its connections come from."""
+
+    def find_user(self, scope: types.Scope) -> str | None:
+        """Returns the user whom the proxy names, or None if it is not the proxy, or names nobody.
+
+        Raises:
+            ConfigError: If there can be no such user.
+        """
+        given = datastructures.Headers(scope=scope).getlist(self.header)
+        if not given or not scope.get("client"):  # The socket of the home has no address.
+            return None
+        came_from = ipaddress.ip_address(scope["client"][0])
+        came_from = getattr(came_from, "ipv4_mapped", None) or came_from
+        is_private = scope["scheme"] == "https" or came_from.is_loopback
+        if came_from != ipaddress.ip_address(self.address) or not is_private:
+            return None
+        return token_files.check_name(",".join(given), where=self.header)
+
+
+@dataclasses.dataclass
+class _Asker:
+    user: str | None = None
+    session: str | None = None
+    launch: tuple[int, str] | None = None
+    refusal: types.ASGIApp | None = None
+    """The answer, if they may not ask."""
+    is_browser: bool = False
+
+
 class TokenCheck:
     """Turns away requests that do not carry a token, or not one for what they ask.
 
-    The user's token opens everything but the addresses of agents, so that no machine is given more
-    than it needs; that of a user of another machine is as good. The token of a launch opens the
+    The owner's token opens everything but the addresses of agents, so that no machine is given more
+    than it needs; those of other users what their roles allow. The token of a launch opens the
     addresses of this launch, that of agents those of agents, that of metrics those of metrics, and
     nothing else.
-    The cookie of a browser opens what the page asks for.
+    The cookie of a browser, or a trusted proxy, opens what the page asks for.
 
     Args:
         app: What answers.
@@ -55,6 +98,7 @@ class TokenCheck:
         sign_in: Knows the cookies of browsers.
         home: Has the tokens of agents, Prometheus servers and users of other machines.
         roles: What users may do.
+        proxy: Names users of its own; nobody does if None.
     """
 
     def __init__(
@@ -66,6 +110,7 @@ class TokenCheck:
         sign_in: sign_in_lib.SignIn,
         home: home_lib.Home,
         roles: roles_lib.Roles,
+        proxy: TrustedProxy | None = None,
     ) -> None:
         self._app = app
         self._token = token.encode()
@@ -77,6 +122,7 @@ class TokenCheck:
         }
         self._user_tokens = home.user_tokens
         self._roles = roles
+        self._proxy = proxy
 
     async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
         """Handles a request as ASGI has it."""
@@ -84,40 +130,59 @@ class TokenCheck:
             await self._app(scope, receive, send)
             return
         scope, is_page = self._take_off_page(scope)
-        launch: tuple[int, str] | None = None
-        session: str | None = None
-        user: str | None = None
-        refusal: types.ASGIApp | None = None
+        asker = self._ask_proxy(scope)
         # Whatever is sent to an open address: the page says how to sign in.
-        if not (is_open := path_rules.is_open(scope["method"], scope["path"])):
-            if is_page and not scope["path"]:
-                # What is relative to the page needs the slash.
-                refusal = fastapi.Response(
-                    status_code=303, headers={"Location": f"{self._sign_in.sessions.page_path}/"}
-                )
-            elif (given := read_token(scope)) is None:
-                session = self._sign_in.find_session(scope)
-                refusal = _NO_TOKEN if session is None else self._find_problem(scope)
-                user = session and self._sign_in.sessions.find_user(session)
-            elif (user := self._find_user(given)) is not None:
-                if path_rules.Client.USER not in self._find_rule(scope)[0].clients:
-                    refusal = _NO_USER
-            else:
-                launch = self._launch_key.find_launch(given)
-                refusal = self._check_token(scope, given, launch)
-        if user is not None and refusal is None:
-            refusal = await self._check_role(scope, user)
+        is_open = path_rules.is_open(scope["method"], scope["path"])
+        if not is_open and asker.refusal is None:
+            asker = self._identify(scope, asker.user, is_page=is_page)
+            if asker.user is not None and asker.refusal is None:
+                asker.refusal = await self._check_role(scope, asker.user)
         # In place: the connection looks at it, too.
         state = scope.setdefault("state", {})
-        state.update({LAUNCH: launch, SESSION: session, USER: user, IS_PAGE: is_page})
-        state[connections.KNOWN] = refusal is None and not is_open
-        if refusal is not None:
-            await refusal(scope, receive, send)
-        elif session is not None:
+        state.update({LAUNCH: asker.launch, SESSION: asker.session, USER: asker.user})
+        state.update({IS_BROWSER: asker.is_browser, IS_PAGE: is_page})
+        state[connections.KNOWN] = asker.refusal is None and not is_open
+        if asker.refusal is not None:
+            await asker.refusal(scope, receive, send)
+        elif asker.is_browser:
+            sending = send if asker.session is None else self._end_with_session(scope, send)
             with self._sign_in.answering():
-                await self._app(scope, receive, self._end_with_session(scope, send))
+                await self._app(scope, receive, sending)
         else:
             await self._app(scope, receive, send)
+
+    def _ask_proxy(self, scope: types.Scope) -> _Asker:
+        """Returns the user whom a trusted proxy names; a token counts more."""
+        if self._proxy is None or read_token(scope) is not None:
+            return _Asker()
+        try:
+            return _Asker(self._proxy.find_user(scope))
+        except errors.ConfigError as error:
+            return _Asker(refusal=_forbid(str(error)))
+
+    def _identify(self, scope: types.Scope, proxied: str | None, *, is_page: bool) -> _Asker:
+        """Returns who asks for an address that is not open.
+
+        Args:
+            scope: The request.
+            proxied: The user whom a trusted proxy names.
+            is_page: Whether it came below the path that nobody can guess.
+        """
+        if is_page and not scope["path"]:
+            # What is relative to the page needs the slash.
+            to_page = {"Location": f"{self._sign_in.sessions.page_path}/"}
+            return _Asker(refusal=fastapi.Response(status_code=303, headers=to_page))
+        given = read_token(scope)
+        if given is None:
+            session = None if proxied else self._sign_in.find_session(scope)
+            user = self._sign_in.sessions.find_user(session) if session else proxied
+            refusal = self._find_problem(scope) if user else _NO_TOKEN
+            return _Asker(user, session, refusal=refusal, is_browser=user is not None)
+        if (user := self._find_user(given)) is not None:
+            is_for = path_rules.Client.USER in self._find_rule(scope)[0].clients
+            return _Asker(user, refusal=None if is_for else _NO_USER)
+        launch = self._launch_key.find_launch(given)
+        return _Asker(launch=launch, refusal=self._check_token(scope, given, launch))
 
     def _check_token(
         self, scope: types.Scope, given: str, launch: tuple[int, str] | None
