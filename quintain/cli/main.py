@@ -101,6 +101,14 @@ COMMANDS: Final = {
             "quintain.cli.platform.node:node",
             "Show machines that run trials, empty them, and use them again.",
         ),
+        "user": (
+            "quintain.cli.platform.user:user",
+            "Show who may do what, and give roles.",
+        ),
+        "audit": (
+            "quintain.cli.platform.audit:audit",
+            "Show who changed what.",
+        ),
         "login": (
             "quintain.cli.platform.login:login",
             "Ask the master of another machine by all commands.",

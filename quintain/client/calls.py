@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from quintain.client.call_table import call
+from quintain.records import team
 from quintain.records.config import provenance
 from quintain.records.rows import checkpoint as checkpoint_lib
 from quintain.records.rows import experiment as experiment_lib
@@ -32,13 +33,14 @@ class Calls(abc.ABC):
     def get_status(self) -> master_status.MasterStatus:
         """Returns what runs where."""
 
-    @call("GET", "/experiments", state_names="state", labels="label")
+    @call("GET", "/experiments", state_names="state", labels="label", projects="project")
     def list_experiments(
         self,
         *,
         include_archived: bool = False,
         state_names: Sequence[states.ExperimentState] = (),
         labels: Sequence[str] = (),
+        projects: Sequence[str] = (),
     ) -> list[experiment_lib.Experiment]:
         """Returns experiments, by number.
 
@@ -46,6 +48,7 @@ class Calls(abc.ABC):
             include_archived: Whether archived ones are among them.
             state_names: Only those in one of these states; all if empty.
             labels: Only those that have all of these labels.
+            projects: Only those of these projects; all if empty.
         """
 
     @call("GET", "/experiments/{experiment_id}")
@@ -160,6 +163,24 @@ class Calls(abc.ABC):
     @call("GET", "/models/{name}")
     def get_model(self, name: str) -> registered_model.RegisteredModel:
         """Returns a registered model with all that is kept of its versions."""
+
+    @call("GET", "/audit", user_name="user")
+    def get_audit(
+        self,
+        *,
+        experiment_id: int | None = None,
+        user_name: str = "",
+        since: float | None = None,
+        limit: int = 1000,
+    ) -> list[team.AuditEntry]:
+        """Returns who changed what, the newest changes in their order.
+
+        Args:
+            experiment_id: Only those of this experiment, which may be deleted.
+            user_name: Only those by this user; by all if empty.
+            since: Seconds since the epoch; only those not before.
+            limit: Most of them.
+        """
 
     @abc.abstractmethod
     def fetch_checkpoint(self, uuid: str, directory: pathlib.Path) -> list[str]:
@@ -403,6 +424,26 @@ class MasterCalls(Calls):
     @call("POST", "/nodes/{name}/activate", is_repeatable=True)
     def activate_node(self, name: str) -> node_lib.NodeStatus:
         """Starts trials on a machine again."""
+
+    # Users.
+
+    @call("GET", "/whoami")
+    def get_user(self) -> team.User:
+        """Returns who asks, with their roles."""
+
+    @call("GET", "/users")
+    def list_users(self) -> list[team.User]:
+        """Returns the owner, and those who have a token or a role."""
+
+    @call("PUT", "/users/{name}/roles")
+    def grant_role(
+        self, name: str, role: team.Role, *, project: str = team.ALL_PROJECTS
+    ) -> team.User:
+        """Gives a user a role, over all projects or one, in place of the one they had there."""
+
+    @call("DELETE", "/users/{name}/roles")
+    def revoke_roles(self, name: str, *, project: str | None = None) -> team.User:
+        """Takes roles from a user: that over one project, or all if it is None."""
 
     # The page.
 

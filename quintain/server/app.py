@@ -20,7 +20,6 @@ from starlette.middleware import gzip
 
 from quintain import errors
 from quintain.client.home import home as home_lib
-from quintain.client.home import token_files
 from quintain.client.notebook import run_notes
 from quintain.cluster.agents import agent_launcher
 from quintain.master import master as master_lib
@@ -45,7 +44,7 @@ from quintain.server.routes import (
     workers,
 )
 from quintain.server.runs import run_index
-from quintain.server.security import access, path_rules
+from quintain.server.security import access, path_rules, roles
 from quintain.server.security import sessions as sessions_lib
 from quintain.server.security import sign_in as sign_in_lib
 from quintain.web import request_checks, request_life
@@ -83,6 +82,9 @@ class Services:
     tensorboards: tensorboards_lib.TensorBoards | None = None
     """Starts them for the page; some that are never closed if None."""
 
+    proxy: access.TrustedProxy | None = None
+    """Names users in a header; nobody does if None."""
+
 
 def build_app(
     calls: direct_calls.DirectCalls,
@@ -119,6 +121,7 @@ def build_app(
         is_stopping=is_stopping,
         sign_in=sign_in,
         tensorboards=services.tensorboards or tensorboards_lib.TensorBoards(home),
+        roles=roles.Roles(calls.store, calls, home.user_tokens),
         uploads=code_uploads.CodeUploads(home.path),
         exports=exports_lib.Exports(home),
         metrics=metrics,
@@ -156,11 +159,10 @@ def build_app(
         access.TokenCheck,
         token=token,
         launch_key=launch_key,
-        prefix=responses.PREFIX,
         sign_in=sign_in,
-        agent_token=token_files.KnownToken(home.agent_token),
-        metrics_token=token_files.KnownToken(home.metrics_token),
-        user_token=token_files.KnownToken(home.user_token),
+        home=home,
+        roles=given.roles,
+        proxy=services.proxy,
     )
     app.add_middleware(
         gzip.GZipMiddleware,

@@ -38,6 +38,7 @@ from quintain.server import tensorboards as tensorboards_lib
 from quintain.server.feed import feed as feed_lib
 from quintain.server.http import home_watch
 from quintain.server.http import network as network_lib
+from quintain.server.security import access
 from quintain.server.security import sessions as sessions_lib
 from quintain.server.security import sign_in as sign_in_lib
 from quintain.store import store as store_lib
@@ -74,6 +75,9 @@ class ServerSettings:
 
     allowed_hosts: Sequence[str] = ()
     """Names of proxies under which it is asked."""
+
+    proxy: access.TrustedProxy | None = None
+    """The proxy that names users in a header, if there is one."""
 
     network: network_lib.Network = network_lib.Network()
     """Where it listens, and whether it speaks TLS there."""
@@ -263,7 +267,11 @@ class MasterServer:
         )
         _write_secrets(self._home, listener.port, launch_key)
         self._url, self._fingerprint = listener.url, listener.fingerprint
-        sessions = sessions_lib.Sessions.load(self._home.sessions_file, port=listener.port)
+        sessions = sessions_lib.Sessions.load(
+            self._home.sessions_file,
+            port=listener.port,
+            read_token=self._home.user_tokens.read,
+        )
         self._sign_in = sign_in_lib.SignIn(
             self._url, sessions, hosts=settings.allowed_hosts, own_hosts=listener.hosts
         )
@@ -366,7 +374,9 @@ class MasterServer:
             launch_key=launch_key,
             stop=self.request_stop,
             is_stopping=self._is_stopping.is_set,
-            services=app_lib.Services(self._sign_in, feed, agents, self._tensorboards),
+            services=app_lib.Services(
+                self._sign_in, feed, agents, self._tensorboards, self._settings.proxy
+            ),
         )
 
 

@@ -80,11 +80,15 @@ class DirectCalls(calls.Calls):
         include_archived: bool,
         state_names: Sequence[states.ExperimentState],
         labels: Sequence[str],
+        projects: Sequence[str],
     ) -> list[dict[str, Any]]:
         """Returns summaries of what `list_experiments` returns."""
         with self.store.reading() as session:
             found = session.list_experiments(
-                include_archived=include_archived, states=state_names, labels=labels
+                include_archived=include_archived,
+                states=state_names,
+                labels=labels,
+                projects=projects,
             )
             return summaries.build(session, found)
 

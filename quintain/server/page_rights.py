@@ -11,10 +11,13 @@ import fastapi
 
 from quintain import errors
 from quintain.master import user_commands
+from quintain.records import team
 from quintain.records.config import experiment_spec
 from quintain.server.security import access
 
-_SECTIONS: Final = ("description", "hyperparameters", "labels", "name", "resources", "searcher")
+_SECTIONS: Final = (
+    *("description", "hyperparameters", "labels", "name", "project", "resources", "searcher"),
+)
 _ALLOWED: Final = (*_SECTIONS, "reproducibility.experiment_seed")
 """Dotted paths of a config that a cookie may change, with all below them."""
 
@@ -50,9 +53,17 @@ def check(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
 
 async def find_commands(request: fastapi.Request) -> user_commands.Commands:
     """Returns the commands of a master, with the rights that a request has."""
-    commands: user_commands.Commands = request.app.state.parts.master.commands
-    is_by_cookie = request.scope["state"][access.SESSION] is not None
-    return commands.restricted_by(check) if is_by_cookie else commands
+    parts, user = request.app.state.parts, request.scope["state"][access.USER]
+    is_browser = request.scope["state"][access.IS_BROWSER]
+
+    def check_all(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+        project = str(after.get("project") or team.DEFAULT_PROJECT)
+        parts.roles.check(user, team.Role.EDITOR, project)
+        if is_browser:
+            check(before, after)
+
+    commands: user_commands.Commands = parts.master.commands
+    return commands.restricted_by(check_all)
 
 
 Commands = Annotated[user_commands.Commands, fastapi.Depends(find_commands)]

@@ -13,6 +13,7 @@ import typing
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
+from quintain.records import team
 from quintain.records.rows import (
     change,
     checkpoint,
@@ -44,10 +45,12 @@ TABLES: Final[dict[type[Any], str]] = {
     node.KnownNode: "nodes",
     registered_model.ModelVersion: "model_versions",
     registered_model.AliasMove: "model_aliases",
+    team.AuditEntry: "audit",
+    team.Grant: "grants",
 }
 """The table of each kind of record."""
 
-REVISION: Final = "0009"
+REVISION: Final = "0010"
 """The newest of the migrations, which makes the tables."""
 
 _ENCODER: Final = json.JSONEncoder(allow_nan=False, separators=(",", ":"), ensure_ascii=False)

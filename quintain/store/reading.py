@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from quintain import errors
+from quintain.records import team
 from quintain.records.rows import (
     change,
     checkpoint,
@@ -51,6 +52,7 @@ class Reader(table_reading.TableReader):
         include_archived: bool = False,
         states: Collection[states.ExperimentState] = (),
         labels: Collection[str] = (),
+        projects: Collection[str] = (),
     ) -> list[experiment.Experiment]:
         """Returns experiments in the order of their ids; damaged ones as `get_experiment` does.
 
@@ -58,6 +60,7 @@ class Reader(table_reading.TableReader):
             include_archived: Whether archived ones are listed, too.
             states: States to list; empty for all.
             labels: Labels that an experiment must have, all of them.
+            projects: Projects to list; empty for all.
         """
         where = queries.Where()
         if not include_archived:
@@ -70,7 +73,11 @@ class Reader(table_reading.TableReader):
             # One by one, so that the others are there.
             ids = self._select(f"SELECT id FROM experiments {where} ORDER BY id", where.values)
             found = [self.get_experiment(row[0]) for row in list(ids)]
-        return [record for record in found if set(labels) <= set(record.labels)]
+        return [
+            record
+            for record in found
+            if set(labels) <= set(record.labels) and (not projects or record.project in projects)
+        ]
 
     def get_last_experiment_id(self) -> int:
         """Returns the largest number that an experiment has, or ever had; 0 if none had one."""
@@ -269,7 +276,35 @@ class Reader(table_reading.TableReader):
             where.add("(end_time IS NULL OR end_time > :since)", since=since)
         return self._list(launch.Span, where, "ORDER BY start_time, launch_id")
 
-    # Loggers
+    # Users
+
+    def get_audit(
+        self,
+        *,
+        experiment_id: int | None = None,
+        user_name: str = "",
+        since: float | None = None,
+        limit: int = 1000,
+    ) -> list[team.AuditEntry]:
+        """Returns the newest entries of the audit log, in the order in which they were stored.
+
+        Args:
+            experiment_id: Only those about this experiment, which may be deleted.
+            user_name: Only those by this user; by all if empty.
+            since: Seconds since the epoch; only those not before.
+            limit: Most entries.
+        """
+        where = queries.Where(experiment_id=experiment_id, user_name=user_name or None)
+        if since is not None:
+            where.add("time >= :since", since=since)
+        where.values["limit"] = limit
+        return self._list(team.AuditEntry, where, "ORDER BY id DESC LIMIT :limit")[::-1]
+
+    def list_grants(self) -> list[team.Grant]:
+        """Returns the roles of all users."""
+        return self._list(team.Grant, queries.Where(), "ORDER BY user_name, project")
+
+    # Machines and loggers
 
     def list_nodes(self) -> list[node.KnownNode]:
         """Returns the machines that have ever called, in the order of their names."""

@@ -9,6 +9,7 @@ import typing
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from quintain.records import team
 from quintain.records.rows import (
     change,
     checkpoint,
@@ -75,6 +76,9 @@ TABLES: Final[dict[str, Table]] = {
     **_of(change.Change, is_autoincrement=True),
     **_of(sent_metrics.SentMetrics, "trial_id", "logger"),
     **_of(node.KnownNode, "name"),
+    # Nothing changes or deletes its rows, nor does the database let anything.
+    **_of(team.AuditEntry),
+    **_of(team.Grant, "user_name", "project"),
     # One row: the home whose database this is.
     "home": Table(("home_id",), {"home_id": str}),
     **_of(deletion.Deletion),

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import Any, Final, TypeVar
 
 from quintain import errors
+from quintain.records import team
 from quintain.records.rows import (
     change,
     checkpoint,
@@ -249,6 +250,21 @@ class Session(reading.Reader):
     def save_node(self, record: node.KnownNode) -> None:
         """Stores what is known of a machine, or replaces it."""
         self._run(statements.save(node.KnownNode), **self._to_row(record))
+
+    # Users
+
+    def add_audit(self, entry: team.AuditEntry) -> team.AuditEntry:
+        """Stores an entry of the audit log and returns it."""
+        return self._add(entry)
+
+    def save_grant(self, record: team.Grant) -> None:
+        """Stores the role of a user over a project, or replaces it."""
+        self._run(statements.save(team.Grant), **self._to_row(record))
+
+    def delete_grants(self, user_name: str, projects: Collection[str]) -> None:
+        """Deletes the roles of a user over projects."""
+        query = "DELETE FROM grants WHERE user_name = :user_name AND project = :project"
+        self._runner.run_all(query, [{"user_name": user_name, "project": one} for one in projects])
 
     # Loggers
 

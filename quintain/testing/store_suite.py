@@ -15,6 +15,7 @@ import pytest
 
 from quintain import errors
 from quintain import store as stores
+from quintain.records import team
 from quintain.records.rows import checkpoint, launch, log, metric, registered_model, states, trial
 from quintain.testing import store_case, store_change_suite, store_curve_suite
 
@@ -58,6 +59,8 @@ class StoreSuite(store_change_suite.ChangeSuite, store_curve_suite.CurveSuite):
         with store.reading() as session:
             assert session.list_experiments() == [active, paused]
             assert session.list_experiments(include_archived=True) == [active, paused, archived]
+            assert session.list_experiments(projects=["default"]) == [active, paused]
+            assert session.list_experiments(projects=["speech"]) == []
             assert session.list_experiments(labels=["b"]) == [active, paused]
             assert session.list_experiments(labels=["b", "a"]) == [active]
             assert session.list_experiments(states=[states.ExperimentState.PAUSED]) == [paused]
@@ -333,6 +336,44 @@ class StoreSuite(store_change_suite.ChangeSuite, store_curve_suite.CurveSuite):
             assert session.list_spans(owner + 1) == []
             assert session.list_spans(since=ended.end_time) == []
             assert session.list_spans(owner, since=ended.end_time - 1) == [ended]
+
+    def test_the_audit_log_only_grows(self, store: stores.Store) -> None:
+        """Entries are found by experiment, user and time, and nothing takes one back."""
+        with store.transaction() as session:
+            entries = [
+                session.add_audit(
+                    team.AuditEntry(
+                        0, float(number), user, "", "kill_trial", number, {"trial_id": 1}
+                    )
+                )
+                for number, user in enumerate(("anna", "bob", "anna"))
+            ]
+        with store.reading() as session:
+            assert session.get_audit() == entries
+            assert session.get_audit(user_name="anna", limit=1) == entries[2:]
+            assert session.get_audit(experiment_id=1) == entries[1:2]
+            assert session.get_audit(since=1.0) == entries[1:]
+        for query in ("DELETE FROM audit", "UPDATE audit SET user_name = 'bob'"):
+            with (
+                pytest.raises((errors.StoreError, errors.DataError), match="never"),
+                store.database.writing() as runner,
+            ):
+                runner.run(query, {})
+        with store.reading() as session:
+            assert session.get_audit() == entries
+
+    def test_roles_are_replaced_and_deleted(self, store: stores.Store) -> None:
+        """A user has one role over each project."""
+        viewer, editor = team.Role.VIEWER, team.Role.EDITOR
+        with store.transaction() as session:
+            for project, role in (("", viewer), ("a", viewer), ("a", editor), ("b", viewer)):
+                session.save_grant(team.Grant("anna", project, role))
+            session.delete_grants("anna", ["b"])
+        with store.reading() as session:
+            assert session.list_grants() == [
+                team.Grant("anna", "", viewer),
+                team.Grant("anna", "a", editor),
+            ]
 
     def test_deleting_an_experiment_deletes_all_that_belongs_to_it(
         self, store: stores.Store, trial_id: int

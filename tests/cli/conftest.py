@@ -140,13 +140,14 @@ class FakeCalls(calls.Calls):
             ),
         )  # fmt: skip
 
-    def list_experiments(self, *, include_archived=False, state_names=(), labels=()):
+    def list_experiments(self, *, include_archived=False, state_names=(), labels=(), projects=()):
         return [
             one
             for one in self.experiments.values()
             if (include_archived or not one.is_archived)
             and (not state_names or one.state in state_names)
             and set(labels) <= set(one.labels)
+            and (not projects or one.project in projects)
         ]
 
     def get_experiment(self, experiment_id):

@@ -241,8 +241,8 @@ def list_addresses(client):
     return [
         (method, path)
         for path, methods in path_rules.TABLE.items()
-        for method, clients in methods.items()
-        if client in clients
+        for method, rule in methods.items()
+        if client in rule.clients
     ]
 
 

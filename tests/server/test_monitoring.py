@@ -148,4 +148,4 @@ def test_the_token_of_metrics_opens_nothing_else(http, home):
     assert http("POST", ADDRESS, token).status == 403
     token_files.renew(home.metrics_token)
     assert http("GET", ADDRESS, token).status == 401
-    assert path_rules.Client.PAGE not in path_rules.find_clients("GET", "/metrics")
+    assert path_rules.Client.PAGE not in path_rules.find_rule("GET", "/metrics")[0].clients

@@ -11,9 +11,11 @@ from quintain.master import master as master_lib
 from quintain.master import new_experiments
 from quintain.master.placing import slots
 from quintain.master.processes import launch_tokens
+from quintain.records import team
 from quintain.records.views import master_status
 from quintain.server import app as app_lib
 from quintain.server import direct_calls, page_rights
+from quintain.server.security import access
 from quintain.server.security import sessions as sessions_lib
 from quintain.server.security import sign_in as sign_in_lib
 from quintain.store import store as store_lib
@@ -84,7 +86,7 @@ def app(store, home, master, sign_in):
         token="t",
         launch_key=KEY,
         stop=lambda drain: None,
-        services=app_lib.Services(sign_in),
+        services=app_lib.Services(sign_in, proxy=access.TrustedProxy("X-User", "127.0.0.1")),
     )
 
 
@@ -93,7 +95,10 @@ def ask(url, sign_in):
     """Returns a function that asks by a token, or by a cookie as the page does."""
     sessions = sign_in.sessions
     by_page = {"Cookie": f"{sessions.cookie_name}={sessions.begin()}", "Origin": url}
-    headers = {"cookie": by_page, "token": {"Authorization": "Bearer t"}}
+    by_proxy = {"X-User": "ed", "Origin": url}
+    headers = {
+        "cookie": by_page, "token": {"Authorization": "Bearer t"}, "proxy": by_proxy,
+    }  # fmt: skip
 
     def send(kind, method, path, **body):
         answer = urllib3.request(
@@ -134,6 +139,14 @@ def test_a_cookie_changes_nothing_of_a_config_that_could_run_or_write_elsewhere(
         assert len(session.list_experiments()) == 1
 
 
+def test_nor_does_who_comes_by_a_proxy(ask, app):
+    app.state.parts.roles.grant("ed", team.Role.EDITOR)
+    for override in FORBIDDEN:
+        for address, body in list_changes(override):
+            assert ask("proxy", "POST", address, **body).status == 403, (address, body)
+    assert ask("proxy", "POST", "/experiments/1/fork", overrides=["name=better"]).status == 201
+
+
 def test_a_token_changes_all_of_it(ask):
     assert ask("token", "POST", "/experiments/1/fork", overrides=[COMMAND]).status == 201
     body = {"checkpoint_storage": {"save_trial_best": 0}}
@@ -172,3 +185,26 @@ def test_what_only_fits_together_with_a_forbidden_change_is_no_way_around_it():
              "records_per_epoch": 32, "hyperparameters": {"global_batch_size": 8}}  # fmt: skip
     with pytest.raises(errors.UnauthorizedError, match=r"^records_per_epoch: a browser may"):
         page_rights.check(before, after)
+
+
+def test_an_editor_of_a_project_makes_and_moves_experiments_there_only(url, app, home, store):
+    app.state.parts.roles.grant("anna", team.Role.EDITOR, "speech")
+    bearer = {"Authorization": f"Bearer {home.user_tokens.load('anna')}"}
+
+    def send(path, **body):
+        made = urllib3.request("POST", f"{url}/api/v1{path}", json=body, headers=bearer)
+        return made.status, made.data.decode()
+
+    for text in (CONFIG, f"{CONFIG}\nproject: other", f"{CONFIG}\nproject: ''"):
+        assert send("/experiments/check", config_text=text)[0] == 403
+        status, answer = send("/experiments", config_text=text, activate=False)
+        assert status == 403
+        assert "this is for editors of project " in answer
+    overrides = ["project=speech", "entrypoint=experiment:translation/local"]
+    status, answer = send("/experiments", config_text=CONFIG, overrides=overrides, activate=False)
+    assert status == 201, answer
+    made = json.loads(answer)["id"]
+    moved = send(f"/experiments/{made}/fork", overrides=["project=default"])
+    assert moved[0] == 403
+    with store.reading() as session:
+        assert session.get_experiment(made).project == "speech"

@@ -12,6 +12,7 @@ import pytest
 from quintain import errors
 from quintain.client.home import token_files
 from quintain.master.processes import launch_tokens
+from quintain.records import team
 from quintain.records.views import master_status
 from quintain.server import app as app_lib
 from quintain.server.http import certificates, responses
@@ -34,22 +35,24 @@ KINDS = (
     ("metrics' token", path_rules.Client.METRICS),
 )
 ADDRESSES = [
-    (method, path, clients)
+    (method, path, rule.clients)
     for path, methods in path_rules.TABLE.items()
-    for method, clients in methods.items()
+    for method, rule in methods.items()
 ]
 
 
 def describe():
     """Returns the table as the documentation has it."""
-    lines = ["| address | " + " | ".join(name for name, _ in KINDS) + " |"]
-    lines.append("|---|" + "---|" * len(KINDS))
+    lines = ["| address | " + " | ".join(name for name, _ in KINDS) + " | role of users |"]
+    lines.append("|---|" + "---|" * (len(KINDS) + 1))
     for path, methods in path_rules.TABLE.items():
         cells = (
-            ", ".join(method for method, clients in methods.items() if client in clients)
+            ", ".join(method for method, rule in methods.items() if client in rule.clients)
             for _, client in KINDS
         )
-        lines.append(" | ".join([f"| `{path.replace(':path', '')}`", *cells]) + " |")
+        asked = [rule.role for rule in methods.values() if path_rules.Client.USER in rule.clients]
+        roles = ", ".join(dict.fromkeys(asked))
+        lines.append(" | ".join([f"| `{path.replace(':path', '')}`", *cells, roles]) + " |")
     return "\n".join(lines)
 
 
@@ -89,10 +92,11 @@ def test_another_method_and_a_socket_of_the_web_need_a_line_as_well():
 
 
 def test_an_address_that_several_lines_fit_is_for_those_whom_all_of_them_name():
-    assert path_rules.find_clients("GET", "/checkpoints/orphans") == path_rules.Client.USER
+    user, admin = path_rules.Client.USER, team.Role.ADMIN
+    assert path_rules.find_rule("GET", "/checkpoints/orphans")[0].clients == user
     for path in ("/nothing", "", "nodes", "/", "//nodes", "/agents", "/agents/a/b"):
-        assert path_rules.find_clients("GET", path) == path_rules.Client.USER
-    assert path_rules.find_clients("BREW", "/master") == path_rules.Client.USER
+        assert path_rules.find_rule("GET", path) == (path_rules.Rule(user, admin), [])
+    assert path_rules.find_rule("BREW", "/master")[0] == path_rules.Rule(user, admin)
 
 
 def test_the_page_asks_for_what_it_may_and_for_all_of_it():
@@ -114,7 +118,7 @@ def test_the_page_asks_for_what_it_may_and_for_all_of_it():
     # These are places within the page, not addresses.
     assert {path for path in asked - allowed if path.startswith("/master")} == set()
     for path in ("/experiments", "/runs/folders", "/uploads", "/master/stop"):
-        assert path_rules.Client.PAGE not in path_rules.find_clients("POST", path)
+        assert path_rules.Client.PAGE not in path_rules.find_rule("POST", path)[0].clients
 
 
 class Asker:

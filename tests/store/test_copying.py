@@ -7,6 +7,7 @@ import pytest
 
 from quintain import errors
 from quintain import store as stores
+from quintain.records import team
 from quintain.records.rows import checkpoint, deletion, launch, log, metric, sent_metrics
 from quintain.store import copying, schema
 from quintain.testing import store_case
@@ -28,6 +29,8 @@ def fill(store):
         session.save_launch(
             launch.Launch("x", trial_id, owner, (0,), launch.LaunchState.RUNNING, None, 1.0)
         )
+        session.save_grant(team.Grant("anna", "", team.Role.EDITOR))
+        session.add_audit(team.AuditEntry(0, 1.0, "anna", "", "kill_trial", owner))
         session.save_sent_metrics(sent_metrics.SentMetrics(trial_id, "l", {}, True))
         kind = deletion.DeletionKind.CHECKPOINT
         session.add_deletions([deletion.Deletion(0, kind, "checkpoints", "c", owner, 1.0)])
@@ -52,6 +55,8 @@ def read(store):
             "logs": session.list_logs(trial_id),
             "runs": session.list_launches(),
             "spans": session.list_spans(),
+            "audit": session.get_audit(),
+            "grants": session.list_grants(),
             "sent": session.list_sent_metrics(owner),
             "changes": session.list_changes(0),
             "bounds": session.get_change_bounds(),

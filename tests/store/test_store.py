@@ -56,6 +56,7 @@ def make_older(path):
             "ALTER TABLE runs DROP COLUMN node; ALTER TABLE runs DROP COLUMN others;"
             "DROP TABLE last_ids; DROP TABLE holder;"
             "DROP TABLE model_aliases; DROP TABLE model_versions;"
+            "DROP TABLE audit; DROP TABLE grants;"
             "DROP INDEX ix_trials_experiment_id_state_id_best_metric;"
             "UPDATE alembic_version SET version_num = '0002'"
         )

@@ -14,7 +14,7 @@ from quintain.client.home import home as home_lib
 from quintain.records.rows import experiment as experiment_lib
 
 if TYPE_CHECKING:
-    from quintain.cli.experiment import foreground as foreground_lib
+    from quintain.client import master_client
 
 MASTER_GRACE_SECS: Final = 20.0
 """How long `wait` waits for a master that was lost."""
@@ -238,7 +238,7 @@ def continue_(
     quintain experiment continue 3 --set searcher.max_trials=64
     """
 
-    def begin(commands: "foreground_lib.Commands") -> experiment_lib.Experiment:
+    def begin(commands: "master_client.MasterClient") -> experiment_lib.Experiment:
         experiment = commands.continue_experiment(experiment_id, assignments)
         if not as_json:
             click.echo(f"Experiment {experiment.id} goes on.")

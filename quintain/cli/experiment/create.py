@@ -22,6 +22,7 @@ from quintain.records.rows import experiment as experiment_lib
 
 if TYPE_CHECKING:
     from quintain.cli.experiment import foreground
+    from quintain.client import master_client
 
 _NUM_NAMES = 5
 _BEGUN_ANEW = "QUINTAIN_BEGUN_ANEW"
@@ -99,7 +100,7 @@ def create(
             _check_files(file, directory)
         pending = model_check.ModelCheck(file, directory, launcher) if check else None
 
-        def begin(commands: "foreground.Commands") -> experiment_lib.Experiment:
+        def begin(commands: "master_client.MasterClient") -> experiment_lib.Experiment:
             found = [] if pending is None else pending.finish()
             experiment = commands.create_experiment(
                 file.text,

@@ -38,13 +38,9 @@ _REST_FACTOR: Final = 20.0
 if TYPE_CHECKING:
     from quintain.client import master_client
     from quintain.client.home import master_file
-    from quintain.master import user_commands
     from quintain.master.processes import launcher as launcher_lib
 
-    Commands = master_client.MasterClient | user_commands.Commands
-    """Commands to a master elsewhere, or to the one in this process."""
-
-Begin = Callable[["Commands"], experiment_lib.Experiment]
+Begin = Callable[["master_client.MasterClient"], experiment_lib.Experiment]
 
 
 class Interrupts:
@@ -163,7 +159,8 @@ def _run_embedded(
             check=server.check,
             is_over=lambda number: server.master.status_of(number) is None,
         )
-        code, experiment = foreground.run(begin, server.master.commands)
+        with connect.connect_to(home, server.file) as client:
+            code, experiment = foreground.run(begin, client)
         if foreground.quits_now:
             server.kill_on_exit()
         has_work = server.has_work()
@@ -218,7 +215,9 @@ class _Foreground:
         self.quits_now = False
         self.is_detached = False
 
-    def run(self, begin: Begin, commands: "Commands") -> tuple[int, experiment_lib.Experiment]:
+    def run(
+        self, begin: Begin, commands: "master_client.MasterClient"
+    ) -> tuple[int, experiment_lib.Experiment]:
         """Returns the exit code and the experiment."""
         with Interrupts() as interrupts:
             experiment = begin(commands)
@@ -334,7 +333,9 @@ class _Foreground:
         finally:
             signal.signal(signal.SIGINT, former)
 
-    def _leave(self, experiment_id: int, interrupts: Interrupts, commands: "Commands") -> None:
+    def _leave(
+        self, experiment_id: int, interrupts: Interrupts, commands: "master_client.MasterClient"
+    ) -> None:
         """Pauses the experiment and waits until its processes have ended, or quits at once.
 
         It may have ended, or be about to, before the question was answered.

@@ -9,12 +9,18 @@ import click
 
 from quintain.cli import columns, connect, options, output, record_ids
 from quintain.cli.lazy_group import FlagCommand
+from quintain.records import team
 from quintain.records.config import provenance as provenance_lib
 from quintain.records.rows import experiment as experiment_lib
 from quintain.records.rows import states
 from quintain.records.rows import trial as trial_lib
 from quintain.records.views import metric_order
 from quintain.terminal import printable
+
+
+def _name_project(row: experiment_lib.Experiment) -> str:
+    return "" if row.project == team.DEFAULT_PROJECT else row.project
+
 
 _EXPERIMENT_COLUMNS: Final[tuple[output.Column[experiment_lib.Experiment], ...]] = (
     output.Column("id", lambda row: row.id),
@@ -24,6 +30,7 @@ _EXPERIMENT_COLUMNS: Final[tuple[output.Column[experiment_lib.Experiment], ...]]
     output.Column("started", lambda row: row.start_time, output.format_time),
     output.Column("ended", lambda row: row.end_time, output.format_time, is_optional=True),
     output.Column("searcher", lambda row: row.config.get("searcher", {}).get("name")),
+    output.Column("project", _name_project, can_shrink=True, is_optional=True),
     output.Column("labels", lambda row: row.labels, can_shrink=True, is_optional=True),
     output.Column("archived", lambda row: row.is_archived, is_optional=True),
 )
@@ -33,12 +40,16 @@ _EXPERIMENT_COLUMNS: Final[tuple[output.Column[experiment_lib.Experiment], ...]]
 @click.option("--all", "-a", "include_archived", is_flag=True, help="Archived ones, too.")
 @options.state_option(states.ExperimentState)
 @click.option("--label", "labels", multiple=True, help="Only those with this label. Repeatable.")
+@click.option(
+    "--project", "projects", multiple=True, help="Only those of this project. Repeatable."
+)
 @output.format_options
 @options.traceback_option
 def list_experiments(
     include_archived: bool,
     state_names: tuple[str, ...],
     labels: tuple[str, ...],
+    projects: tuple[str, ...],
     as_json: bool,
     as_csv: bool,
 ) -> None:
@@ -48,6 +59,7 @@ def list_experiments(
             include_archived=include_archived,
             state_names=[states.ExperimentState(name) for name in state_names],
             labels=labels,
+            projects=projects,
         )
     output.print_list(
         found,
@@ -110,6 +122,7 @@ def _print_experiment(
             "entrypoint": experiment.config.get("entrypoint"),
             "slots per trial": resources.get("slots_per_trial"),
             "max slots": resources.get("max_slots"),
+            "project": _name_project(experiment),
             "labels": experiment.labels,
             "forked from": experiment.parent_id,
             "started": output.format_time(experiment.start_time),

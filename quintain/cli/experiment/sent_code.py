@@ -9,11 +9,11 @@ from quintain.client.home import logins
 from quintain.records.config import experiment_sections
 
 if TYPE_CHECKING:
-    from quintain.cli.experiment import foreground
+    from quintain.client import master_client
 
 
 def find(
-    commands: "foreground.Commands",
+    commands: "master_client.MasterClient",
     directory: pathlib.Path | None,
     limits: experiment_sections.CodeConfig,
 ) -> dict[str, Any]:
@@ -34,10 +34,8 @@ def find(
     # Commands that send nothing need not wait for these.
     import tarfile
 
-    from quintain.client import master_client
     from quintain.master.transfer import model_files
 
-    assert isinstance(commands, master_client.MasterClient), "Who is elsewhere is asked over HTTP."
     with tempfile.TemporaryDirectory(prefix="quintain-code-") as scratch:
         copy = pathlib.Path(scratch) / model_files.NAME
         packed = pathlib.Path(scratch) / f"{model_files.NAME}.tar"

@@ -1,8 +1,10 @@
 """`quintain master`: runs the master of this home directory, and says what it does."""
 
 import functools
+import ipaddress
 import os
 import pathlib
+import re
 import signal
 import time
 from collections.abc import Callable
@@ -31,7 +33,10 @@ from quintain.web import request_checks
 if TYPE_CHECKING:
     from quintain.server import daemon
     from quintain.server.http import network
+    from quintain.server.security import access
 
+_HEADER: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
+_TAKEN_HEADERS: Final = ("authorization", "cookie", "host", "origin")
 _STOP_POLL_SECS: Final = 0.1
 _FEW_SLOTS: Final = 64
 """So many slots are listed; of more, it is said how many are in use."""
@@ -105,6 +110,38 @@ def _build_network(
     return made
 
 
+def _build_proxy(header: str | None, address: str | None) -> "access.TrustedProxy | None":
+    """Returns the proxy that names users, or None if there is none.
+
+    Raises:
+        ConfigError: If there can be no such header or address.
+    """
+    if header is None and address is None:
+        return None
+    if header is None or address is None:
+        raise click.UsageError("--trusted-proxy-header and --trusted-proxy go together.")
+    from quintain.server.security import access
+
+    if not _HEADER.fullmatch(header) or header.lower() in _TAKEN_HEADERS:
+        raise errors.ConfigError(
+            f"--trusted-proxy-header: got {errors.show(header)}, expected the name of a header of "
+            "the proxy's own, such as X-Forwarded-User."
+        )
+    try:
+        is_loopback = ipaddress.ip_address(address).is_loopback
+    except ValueError as error:
+        raise errors.ConfigError(
+            f"--trusted-proxy: got {errors.show(address)}, expected the IP address of the proxy."
+        ) from error
+    if is_loopback:
+        click.echo(
+            f"Warning: --trusted-proxy: every user of this machine can connect from {address}, "
+            f"and say in {header} that they are somebody else.",
+            err=True,
+        )
+    return access.TrustedProxy(header, address)
+
+
 class _MasterGroup(LazyGroup):
     """A group whose flags, other than that for help, are those of `start`."""
 
@@ -172,6 +209,16 @@ def master(context: click.Context) -> None:
     metavar="NAME[:PORT]",
     help="Further name under which browsers ask, such as that of a proxy. Repeatable.",
 )
+@click.option(
+    "--trusted-proxy-header",
+    metavar="NAME",
+    help="Header in which a proxy names the user, such as X-Forwarded-User.",
+)
+@click.option(
+    "--trusted-proxy",
+    metavar="ADDRESS",
+    help="IP address of that proxy; from others the header counts for nothing.",
+)
 @click.option("--verbose", "-v", is_flag=True, help="Log more.")
 @options.traceback_option
 def start(
@@ -183,6 +230,8 @@ def start(
     new_database: bool = False,
     run_dirs: tuple[str, ...] = (),
     allowed_hosts: tuple[str, ...] = (),
+    trusted_proxy_header: str | None = None,
+    trusted_proxy: str | None = None,
     verbose: bool = False,
     **others: Any,
 ) -> None:
@@ -204,6 +253,7 @@ def start(
 
     launchers = launcher_options.build_launchers(others)
     network = _build_network(**others)
+    proxy = _build_proxy(trusted_proxy_header, trusted_proxy)
     if launchers.kind == launcher_options.RAY and num_slots is None:
         num_slots = 0  # This machine may be a node itself.
     slots = daemon.find_slots(num_slots, threads_per_slot)
@@ -218,6 +268,7 @@ def start(
             allowed_hosts=hosts,
             launchers=launchers,
             network=network,
+            proxy=proxy,
         ),
     ) as server:
         _stop_on_signals(server, log_path)

@@ -28,6 +28,7 @@ from quintain.records.config import experiment_spec
 from quintain.records.rows import states
 
 if TYPE_CHECKING:
+    from quintain.client import master_client
     from quintain.records.rows import experiment as experiment_lib
     from quintain.run import experiment_parser
 
@@ -99,7 +100,7 @@ def run(
     target = pathlib.Path(model_dir)
     former = _read_note(target, config)
 
-    def begin(commands: "foreground.Commands") -> "experiment_lib.Experiment":
+    def begin(commands: "master_client.MasterClient") -> "experiment_lib.Experiment":
         if former is not None:
             return _go_on(commands, former)
         target.mkdir(parents=True, exist_ok=True)
@@ -309,7 +310,9 @@ def _read_note(directory: pathlib.Path, config: Mapping[str, Any]) -> dict[str, 
     )
 
 
-def _go_on(commands: "foreground.Commands", note: Mapping[str, Any]) -> "experiment_lib.Experiment":
+def _go_on(
+    commands: "master_client.MasterClient", note: Mapping[str, Any]
+) -> "experiment_lib.Experiment":
     """Lets the experiment that trains a run go on, whatever became of it.
 
     Raises:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from quintain import errors
-from quintain.client.home import home_database, logins, master_file, master_lock
+from quintain.client.home import home_database, logins, master_file, master_lock, token_files
 from quintain.files import atomic_write, changing_files, disk_errors
 
 logger = logging.getLogger(__name__)
@@ -73,8 +73,13 @@ class Home:
 
     @property
     def user_token(self) -> pathlib.Path:
-        """Token of users of other machines, if somebody asked for one."""
+        """Token of the owner for other machines, if somebody asked for one."""
         return self.path / "user.token"
+
+    @property
+    def user_tokens(self) -> token_files.UserTokens:
+        """Tokens of all users of other machines."""
+        return token_files.UserTokens(self.user_token, self.path / "users")
 
     @property
     def tls(self) -> pathlib.Path:
@@ -180,6 +185,7 @@ class Home:
             self.agent_token,
             self.metrics_token,
             self.user_token,
+            self.path / "users",
             self.path / logins.FILE_NAME,
             self.tls,
             self.resume_file,

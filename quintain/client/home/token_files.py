@@ -3,6 +3,7 @@
 A master knows agents, Prometheus, and users who are not at its machine, by tokens that outlive it,
 each in a file of the home directory. Whoever is to have one gets a copy of the file. One that
 somebody has seen who should not have is renewed; the running master takes the new one at once.
+Each user may have a token of their own, with their name.
 """
 
 import pathlib
@@ -13,15 +14,39 @@ from typing import Final
 from quintain import errors
 from quintain.files import atomic_write
 
+OWNER: Final = "owner"
+"""Name of the user whose home directory it is; nobody else may have it."""
+
 _TOKEN: Final = re.compile(r"[!-~]{8,4096}")
 _RANDOM_BYTES: Final = 32
+_RANDOM_CHARS: Final = 43
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}")
 
 
-def load(path: pathlib.Path) -> str:
+def check_name(name: str, *, where: str) -> str:
+    """Returns the name of a user.
+
+    Args:
+        name: The name.
+        where: What messages call it, such as `--user`.
+
+    Raises:
+        ConfigError: If nobody may be called so.
+    """
+    if not _NAME.fullmatch(name) or name.lower() == OWNER:
+        raise errors.ConfigError(
+            f"{where}: got {errors.show(name)}, expected at most 64 letters, digits or any of "
+            f"`._@+-`, beginning with a letter or digit, and not {OWNER!r}."
+        )
+    return name
+
+
+def load(path: pathlib.Path, whose: str = "") -> str:
     """Returns the token of a file of the home directory, which is made if there is none.
 
     Args:
-        path: `Home.agent_token`, `Home.metrics_token` or `Home.user_token`.
+        path: `Home.agent_token`, `Home.metrics_token`, or that of a user.
+        whose: The option of `quintain master token`, if it is not the file's name.
 
     Raises:
         ConfigError: If the file holds something else.
@@ -33,16 +58,12 @@ def load(path: pathlib.Path) -> str:
     except errors.ConfigError as error:
         raise errors.ConfigError(
             f"{error} Put a copy of it back; or make a new one by `quintain master token "
-            f"--{path.stem} --renew`, which those who have the former one need then."
+            f"--{whose or path.stem} --renew`, which those who have the former one need then."
         ) from error
 
 
 def renew(path: pathlib.Path) -> str:
-    """Puts a new token in the place of the one that is there, and returns it.
-
-    Args:
-        path: `Home.agent_token`, `Home.metrics_token` or `Home.user_token`.
-    """
+    """Puts a new token in the place of the one that is there, and returns it."""
     token = f"{path.stem}-{secrets.token_urlsafe(_RANDOM_BYTES)}"
     write(path, token)
     return token
@@ -105,3 +126,68 @@ class KnownToken:
         return self._token is not None and secrets.compare_digest(
             given.encode("utf-8", "replace"), self._token
         )
+
+
+class UserTokens:
+    """Tokens of users, each with a name.
+
+    Args:
+        owner: The file of the owner's, which carries no name.
+        directory: Has a file for each other user.
+    """
+
+    def __init__(self, owner: pathlib.Path, directory: pathlib.Path) -> None:
+        self._owner = KnownToken(owner)
+        self._owner_path = owner
+        self._directory = directory
+
+    def list_names(self) -> list[str]:
+        """Returns the names of those who have a token."""
+        names = [OWNER] if self._owner_path.exists() else []
+        return names + sorted(path.stem for path in self._directory.glob("*.token"))
+
+    def get_path(self, name: str) -> pathlib.Path:
+        """Returns the file of a user's token, whether it is there or not.
+
+        Raises:
+            ConfigError: If nobody may be called so.
+        """
+        if name == OWNER:
+            return self._owner_path
+        return self._directory / f"{check_name(name, where='user')}.token"
+
+    def load(self, name: str, *, is_new: bool = False) -> str:
+        """Returns the token of a user, which is made if there is none, or if it is to be new."""
+        path = self.get_path(name)
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        return renew(path) if is_new else load(path, f"user {name}")
+
+    def revoke(self, name: str) -> None:
+        """Deletes the token of a user.
+
+        Raises:
+            NotFoundError: If there is none.
+        """
+        try:
+            self.get_path(name).unlink()
+        except FileNotFoundError as error:
+            raise errors.NotFoundError(
+                f"There is no token of user {errors.show(name)}; expected one of "
+                f"{', '.join(self.list_names()) or 'none'}."
+            ) from error
+
+    def read(self, name: str) -> str | None:
+        """Returns the token of a user, or None if there is none."""
+        try:
+            return read(self.get_path(name), name=name)
+        except errors.ConfigError:
+            return None
+
+    def find_user(self, given: str) -> str | None:
+        """Returns whose token somebody has, or None if it is nobody's (any more)."""
+        if self._owner.is_good(given):
+            return OWNER
+        name = given[: -_RANDOM_CHARS - 1]
+        known = self.read(name) if _NAME.fullmatch(name) else None
+        is_good = secrets.compare_digest(given.encode("utf-8", "replace"), (known or "").encode())
+        return name if known and is_good else None

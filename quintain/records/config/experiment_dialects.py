@@ -22,7 +22,6 @@ UNUSED_SECTIONS: Final = (
     "notes",
     "pbs",
     "preemption_timeout",
-    "project",
     "retention_policy",
     "security",
     "slurm",
@@ -125,6 +124,8 @@ class Reader:
         content = self.content
         for name in UNUSED_SECTIONS:
             content.pop(name, None)
+        if content.get("project") in (None, ""):
+            content.pop("project", None)
         for section, names in UNUSED_FIELDS.items():
             if isinstance(content.get(section), Mapping):
                 fields = content[section].items()

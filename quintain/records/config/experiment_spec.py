@@ -14,6 +14,7 @@ from annotated_types import Ge, Gt, Le
 from quintain import errors
 from quintain.config import base_config, plain_data, yaml_io
 from quintain.config import overrides as overrides_lib
+from quintain.records import team
 from quintain.records.config import checkpoint_storage_config, searcher_config
 from quintain.records.config import experiment_dialects as dialects
 from quintain.records.config import experiment_sections as sections
@@ -35,6 +36,9 @@ class ExperimentSpec(base_config.Config):
 
     description: str = ""
     """Free text."""
+
+    project: str = team.DEFAULT_PROJECT
+    """What it belongs to; users have roles over projects."""
 
     labels: list[str] = dataclasses.field(default_factory=list)
     """Labels to find the experiment by."""

@@ -6,6 +6,7 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
+from quintain.records import team
 from quintain.records.rows import states
 
 
@@ -47,6 +48,11 @@ class Experiment:
 
     reason: str = ""
     """Why it ended, if not because the search was over."""
+
+    @property
+    def project(self) -> str:
+        """The project that its config names."""
+        return str(self.config.get("project") or team.DEFAULT_PROJECT)
 
 
 class Changes(TypedDict, total=False):

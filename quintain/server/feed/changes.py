@@ -1,7 +1,8 @@
 """Changes of the store between two moments, for the page."""
 
+import functools
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from quintain import errors
@@ -31,24 +32,35 @@ class Batch:
         self._items = items
         self._texts: dict[tuple[int | None, int | None], str | None] = {}
 
-    def encode(self, experiment_id: int | None, trial_id: int | None) -> str | None:
+    def encode(
+        self,
+        experiment_id: int | None,
+        trial_id: int | None,
+        may_read: Callable[[int], bool] | None = None,
+    ) -> str | None:
         """Returns as JSON what belongs to an experiment and a trial, or None if nothing does.
 
         Args:
             experiment_id: The experiment; None for all.
             trial_id: The trial; None for all. Experiments are not left out because of it.
+            may_read: Which experiments may be told of; all if None.
         """
+        if may_read is not None:
+            return self._encode(experiment_id, trial_id, functools.cache(may_read))
         key = experiment_id, trial_id
         if key not in self._texts:
-            self._texts[key] = self._encode(experiment_id, trial_id)
+            self._texts[key] = self._encode(experiment_id, trial_id, lambda _: True)
         return self._texts[key]
 
-    def _encode(self, experiment_id: int | None, trial_id: int | None) -> str | None:
+    def _encode(
+        self, experiment_id: int | None, trial_id: int | None, may_read: Callable[[int], bool]
+    ) -> str | None:
         chosen = {
             kind: [
                 plain
                 for (owner, trial), plain in items
                 if experiment_id in (None, owner) and (trial is None or trial_id in (None, trial))
+                if may_read(owner)
             ]
             for kind, items in self._items.items()
         }

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from quintain.store import reading, table_reading
 
 _SEARCHER_FIELDS: Final = ("name", "metric", "smaller_is_better", "max_trials")
-_CONFIG_FIELDS: Final = ("name", "resources", "records_per_epoch")
+_CONFIG_FIELDS: Final = ("name", "project", "resources", "records_per_epoch")
 
 
 def build(
@@ -19,7 +19,7 @@ def build(
     """Returns summaries of experiments, as plain data.
 
     They are the fields of `Experiment`, except that `original_config` is left out, `config` has
-    `name`, `resources`, `records_per_epoch` and the searcher's `name`, `metric`,
+    `name`, `project`, `resources`, `records_per_epoch` and the searcher's `name`, `metric`,
     `smaller_is_better` and `max_trials` only, `num_trials` has the numbers of trials by state, and
     `best_metric` is the best value of the searched metric, or None.
     """

@@ -67,6 +67,7 @@ class ConfigSummary(TypedDict, total=False):
     """Config, in lists."""
 
     name: str
+    project: str
     searcher: SearcherSummary
     resources: dict[str, Any]
     records_per_epoch: int

@@ -18,6 +18,9 @@ from quintain.server.http import responses
 Answers = Mapping[str, Callable[..., Any]]
 """Functions that answer calls, by the names of the calls and with their arguments."""
 
+Note = Callable[[fastapi.Request, call_table.Call, Mapping[str, Any], Any], None]
+"""Takes a request, its call, the arguments by name and the answer."""
+
 
 def find_answers(source: object, kind: type) -> dict[str, Callable[..., Any]]:
     """Returns the methods of an object that have the names of the calls of a class."""
@@ -33,6 +36,7 @@ def build_router(
     answers: Answers,
     commands: Answers | None = None,
     *,
+    note: Note | None = None,
     tags: Sequence[str] = (),
 ) -> fastapi.APIRouter:
     """Returns a route for each call.
@@ -43,6 +47,7 @@ def build_router(
             and the others by name.
         commands: Answer others; each gets `user_commands.Commands` first, with the rights of the
             request. All else is answered by their methods of the same name.
+        note: Notes calls that may have changed something.
         tags: Groups of the routes in the schema; the first part of each path if empty.
     """
     router = responses.build_router()
@@ -53,7 +58,9 @@ def build_router(
         answer = command if is_command else answers[call.name]
         router.add_api_route(
             call.path,
-            _build_endpoint(call, answer, is_command=is_command),
+            _build_endpoint(
+                call, answer, note if call.method != "GET" else None, is_command=is_command
+            ),
             methods=[call.method],
             status_code=call.status,
             response_model=None if call.status == 204 else call.answer,
@@ -71,23 +78,29 @@ def _find_order(call: call_table.Call) -> list[bool]:
 
 
 def _build_endpoint(
-    call: call_table.Call, answer: Callable[..., Any], *, is_command: bool
+    call: call_table.Call, answer: Callable[..., Any], note: Note | None, *, is_command: bool
 ) -> Callable[..., fastapi.Response]:
     body = _build_body(call)
 
     def endpoint(**given: Any) -> fastapi.Response:
+        request = given.pop("request", None)
         first = [given.pop("commands")] if is_command else []
         if body is not None:
             content = given.pop("content")
             fields = (each for each in call.parameters if each.place is Place.FIELD)
             given |= {each.name: getattr(content, each.sent_name) for each in fields}
+        arguments = dict(given)
         in_path = [given.pop(name) for name in call.path_names]
         found = answer(*first, *in_path, **given)
+        if note is not None:
+            note(request, call, arguments, found)
         if found is None and (call.status == 204 or call.answer is not type(None)):
             return fastapi.Response(status_code=204)
         return responses.to_response({} if found is None else found, call.status)
 
     parameters = list(_list_parameters(call))
+    if note is not None:
+        parameters.append(_parameter("request", fastapi.Request))
     if body is not None:
         parameters.append(_parameter("content", body))
     if is_command:

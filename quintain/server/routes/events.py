@@ -1,20 +1,23 @@
 """`/events`: what changes, as server-sent events."""
 
 import asyncio
+import functools
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Annotated, Final
 
 import anyio
 import fastapi
 
 from quintain import errors
+from quintain.client.home import token_files
 from quintain.records.rows import codec
 from quintain.server.feed import changes, cursors
 from quintain.server.feed import feed as feed_lib
 from quintain.server.http import answers, responses
 from quintain.server.routes import parts as parts_lib
+from quintain.server.security import access
 
 _KEEP_ALIVE_SECS: Final = 15.0
 _RETRY_MSECS: Final = 1000
@@ -31,6 +34,7 @@ router = responses.build_router(tags=["events"])
 )
 async def follow(
     parts: parts_lib.Given,
+    request: fastapi.Request,
     experiment_id: int | None = None,
     trial_id: int | None = None,
     cursor: str | None = None,
@@ -52,15 +56,20 @@ async def follow(
     if trial_id is not None:
         trial = await anyio.to_thread.run_sync(parts.calls.get_trial, trial_id)
         owner = trial.experiment_id if owner is None else owner
-    texts = _stream(parts.feed, last_event_id or cursor, owner, trial_id)
+    user = getattr(request.state, access.USER)
+    is_owner = user == token_files.OWNER
+    which = owner, trial_id, None if is_owner else functools.partial(parts.roles.may_read, user)
+    texts = _stream(parts.feed, last_event_id or cursor, which)
     return fastapi.responses.StreamingResponse(
         texts, media_type="text/event-stream", headers=_HEADERS
     )
 
 
-async def _stream(
-    feed: feed_lib.Feed, cursor: str | None, experiment_id: int | None, trial_id: int | None
-) -> AsyncIterator[str]:
+_Which = tuple[int | None, int | None, Callable[[int], bool] | None]
+"""Experiment, trial and which experiments may be read, as `Batch.encode` takes them."""
+
+
+async def _stream(feed: feed_lib.Feed, cursor: str | None, which: _Which) -> AsyncIterator[str]:
     follower = feed_lib.Follower(asyncio.get_running_loop())
     try:
         try:
@@ -78,7 +87,7 @@ async def _stream(
                 if batch is None:
                     break
                 told = batch.until
-                yield _write_batch(batch, experiment_id, trial_id)
+                yield await _write_batch(batch, which)
         except errors.StoreError:
             start, told = None, newest
         if start is None and cursor:
@@ -91,7 +100,7 @@ async def _stream(
                 yield _write_status(item)
             elif item.until > told:
                 told = item.until
-                yield _write_batch(item, experiment_id, trial_id)
+                yield await _write_batch(item, which)
     finally:
         feed.remove(follower)
 
@@ -109,8 +118,10 @@ async def _wait(follower: feed_lib.Follower) -> AsyncIterator[feed_lib.Item | No
             yield item
 
 
-def _write_batch(batch: changes.Batch, experiment_id: int | None, trial_id: int | None) -> str:
-    text = batch.encode(experiment_id, trial_id)
+async def _write_batch(batch: changes.Batch, which: _Which) -> str:
+    reads_store = which[2] is not None
+    encode = functools.partial(batch.encode, *which)
+    text = await anyio.to_thread.run_sync(encode) if reads_store else encode()
     return "" if text is None else f"id: {batch.cursor}\nevent: changes\ndata: {text}\n\n"
 
 

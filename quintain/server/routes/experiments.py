@@ -19,6 +19,7 @@ from quintain.search import simulate
 from quintain.server import page_rights
 from quintain.server.http import answers, responses
 from quintain.server.routes import parts as parts_lib
+from quintain.server.security import access
 
 _MAX_TRIALS: Final = 2000
 _MAX_SECS: Final = 1.0
@@ -45,15 +46,24 @@ class CheckedExperiment:
 @router.get("", response_model=list[experiment_lib.Experiment] | list[answers.Summary])
 def list_experiments(
     parts: parts_lib.Given,
+    request: fastapi.Request,
     *,
     include_archived: bool = False,
     state: Annotated[list[states.ExperimentState], fastapi.Query()] = [],  # noqa: B006
     label: Annotated[list[str], fastapi.Query()] = [],  # noqa: B006
+    project: Annotated[list[str], fastapi.Query()] = [],  # noqa: B006
     summary: bool = False,
 ) -> fastapi.Response:
-    """Lists experiments, or summaries of them (see `answers.Summary`)."""
+    """Lists experiments that one may read, or summaries of them (see `answers.Summary`)."""
+    readable = parts.roles.find_readable(getattr(request.state, access.USER))
+    if readable is not None:
+        project = [one for one in project or readable if one in readable]
+        if not project:
+            return responses.to_response([])
     read = parts.calls.summarise_experiments if summary else parts.calls.list_experiments
-    found = read(include_archived=include_archived, state_names=state, labels=label)
+    found = read(
+        include_archived=include_archived, state_names=state, labels=label, projects=project
+    )
     return responses.to_response(found)
 
 

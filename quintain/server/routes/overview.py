@@ -8,6 +8,7 @@ import pydantic
 from typing_extensions import TypedDict
 
 from quintain import errors
+from quintain.records import team
 from quintain.records.views import master_status
 from quintain.server import monitoring
 from quintain.server.http import responses
@@ -108,12 +109,41 @@ def open_tensorboard(parts: parts_lib.Given, shown: Shown) -> fastapi.Response:
     return responses.to_response({"url": url})
 
 
+@router.get("/whoami", response_model=team.User)
+def get_user(parts: parts_lib.Given, request: fastapi.Request) -> fastapi.Response:
+    """Returns who asks, with their roles."""
+    return responses.to_response(parts.roles.get(getattr(request.state, access.USER)))
+
+
+@dataclasses.dataclass
+class LinkOptions:
+    """Body of a request for a link."""
+
+    __pydantic_config__ = responses.STRICT_FIELDS
+
+    stays: bool = False
+    """Whether it is good until it is used; otherwise for ten minutes."""
+
+
+@router.post("/master/sign-in", response_model=master_status.PageLink)
+def build_link(
+    parts: parts_lib.Given, request: fastapi.Request, options: LinkOptions
+) -> fastapi.Response:
+    """Returns a link that opens the page in a browser once."""
+    user = getattr(request.state, access.USER)
+    url = parts.sign_in.build_link(stays=options.stays, user=user)
+    return responses.to_response(master_status.PageLink(url))
+
+
 @router.post("/master/sign-out")
 def sign_out(parts: parts_lib.Given, request: fastapi.Request) -> fastapi.Response:
     """Ends the session of the browser that asks."""
     session = getattr(request.state, access.SESSION, None)
     if session is None:
-        raise errors.StateError("The request carries a token; only a browser can sign out.")
+        raise errors.StateError(
+            "The request carries no cookie; only a browser that `quintain ui` signed in can sign "
+            "out."
+        )
     parts.sign_in.sessions.end(session)
     return responses.to_response({})
 

@@ -45,7 +45,8 @@ router = fastapi.APIRouter(include_in_schema=False, route_class=responses.Checke
 @router.api_route("/", methods=_READS)
 def open_page(parts: parts_lib.Given, request: fastapi.Request) -> fastapi.Response:
     """Returns the page to who is signed in, and to others how to sign in."""
-    if parts.sign_in.find_session(request.scope) is not None:
+    is_known = getattr(request.state, access.USER) is not None
+    if is_known or parts.sign_in.find_session(request.scope) is not None:
         text = (DIRECTORY / "index.html").read_text("utf-8")
         text = text.replace('"static/', f'"static/{find_version(DIRECTORY)}')
         headers = {"Cache-Control": "no-cache", "Vary": "Cookie"}
@@ -67,7 +68,8 @@ def exchange(parts: parts_lib.Given, request: fastapi.Request, code: str = "") -
         # Nobody has followed the link yet.
         return fastapi.Response(status_code=503)
     sign_in = parts.sign_in
-    if not (getattr(request.state, access.IS_PAGE) and sign_in.codes.use(code)):
+    user = sign_in.codes.use(code) if getattr(request.state, access.IS_PAGE) else None
+    if user is None:
         if sign_in.find_session(request.scope) is not None:
             return _redirect("./")
         return _answer_page("used_link.html", responses.FORBIDDEN)
@@ -76,7 +78,7 @@ def exchange(parts: parts_lib.Given, request: fastapi.Request, code: str = "") -
     # Without a path it is good for the directory of this address, also behind a proxy that puts
     # another one before it.
     answer.headers["Set-Cookie"] = (
-        f"{sign_in.sessions.cookie_name}={sign_in.sessions.begin()}; "
+        f"{sign_in.sessions.cookie_name}={sign_in.sessions.begin(user)}; "
         f"Max-Age={sessions.LIFETIME_SECS}; HttpOnly; SameSite=Strict"
         + ("; Secure" if is_secure else "")
     )

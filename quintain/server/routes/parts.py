@@ -14,6 +14,7 @@ from quintain.server import code_uploads, direct_calls, exports, monitoring, ten
 from quintain.server.feed import feed as feed_lib
 from quintain.server.runs import run_index
 from quintain.server.runs import run_reader as run_reader_lib
+from quintain.server.security import roles
 from quintain.server.security import sign_in as sign_in_lib
 
 _MAX_WORKERS: Final = 1024
@@ -45,6 +46,9 @@ class Parts:
 
     tensorboards: tensorboards.TensorBoards
     """Those of the page."""
+
+    roles: roles.Roles
+    """What users may do."""
 
     uploads: code_uploads.CodeUploads
     """Code that users sent from other machines."""

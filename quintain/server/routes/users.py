@@ -3,6 +3,7 @@
 import contextlib
 import os
 import pathlib
+import time
 import typing
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -14,13 +15,23 @@ from quintain import errors
 from quintain.client import call_table
 from quintain.client import calls as calls_lib
 from quintain.master import user_commands
-from quintain.records.rows import checkpoint, experiment, registered_model
+from quintain.records import team
+from quintain.records.rows import checkpoint, codec, experiment, registered_model
 from quintain.records.views import master_status
 from quintain.server.routes import declared
 from quintain.server.routes import parts as parts_lib
+from quintain.server.security import access
 
-_BY_HAND: Final = frozenset({"get_table", "list_experiments", "list_logs", "select_trials"})
-"""Calls whose addresses take or give more than these; see `trial_data` and `experiments`."""
+_BY_HAND: Final = frozenset(
+    {"build_link", "get_table", "get_user", "list_experiments", "list_logs", "select_trials"}
+)
+"""Calls whose addresses take or give more, or ask who asks; see `trial_data` and `overview`."""
+
+_TOLD: Final = frozenset(
+    {"activate", "alias", "changes", "drain", "margin", "metric_name", "not_worse_than", "note"}
+    | {"parent_id", "paths", "project", "role"}
+)
+"""Arguments that are told besides those in the path. Others may hold secrets, such as a config."""
 
 _MOST_FOLDERS: Final = 100
 _CHANGEABLE: Final = tuple(experiment.Changes.__annotations__)
@@ -81,11 +92,11 @@ def build_router(parts: parts_lib.Parts) -> fastapi.APIRouter:
             "list_nodes": lambda: master.nodes.list_nodes(),
             "drain_node": lambda name: master.nodes.drain(name),
             "activate_node": lambda name: master.nodes.activate(name),
-            "build_link": lambda stays: master_status.PageLink(
-                parts.sign_in.build_link(stays=stays)
-            ),
             "sign_out_all": parts.sign_in.sessions.end_all,
             "add_run_dirs": add_run_dirs,
+            "list_users": parts.roles.list_users,
+            "grant_role": parts.roles.grant,
+            "revoke_roles": parts.roles.revoke,
         },
         {
             "create_experiment": create_experiment,
@@ -93,7 +104,37 @@ def build_router(parts: parts_lib.Parts) -> fastapi.APIRouter:
             "delete_checkpoint": delete_checkpoint,
             "register_model": register_model,
         },
+        note=_note,
     )
+
+
+def _note(
+    request: fastapi.Request, call: call_table.Call, arguments: Mapping[str, Any], answer: Any
+) -> None:
+    """Adds a call, which is done, to the audit log."""
+    told = {
+        name: value
+        for name, value in arguments.items()
+        if name in _TOLD or name in call.path_names
+        if value is not None
+    }
+    overrides: Sequence[str] = arguments.get("overrides") or ()
+    if overrides:  # Without their values.
+        told["overrides"] = [each.partition("=")[0] for each in overrides]
+    made = answer.id if isinstance(answer, experiment.Experiment) else None
+    owner = made or arguments.get("experiment_id") or getattr(answer, "experiment_id", None)
+    parts: parts_lib.Parts = request.app.state.parts
+    entry = team.AuditEntry(
+        id=0,
+        time=time.time(),
+        user_name=getattr(request.state, access.USER),
+        address="" if request.client is None else request.client.host,
+        call=call.name,
+        experiment_id=owner,
+        arguments=codec.to_plain(told),
+    )
+    with parts.calls.store.transaction() as session:
+        session.add_audit(entry)
 
 
 def check_changes(changes: Mapping[str, Any]) -> experiment.Changes:

@@ -7,16 +7,22 @@ such a request has to come from the page itself: from no other site, and from no
 machine, which browsers take for the same site.
 """
 
+import dataclasses
+import ipaddress
 import secrets
 from typing import Final
 
+import anyio
 import fastapi
 from starlette import datastructures, types
 
+from quintain import errors
+from quintain.client.home import home as home_lib
 from quintain.client.home import token_files
 from quintain.master.processes import launch_tokens
 from quintain.server.http import responses
 from quintain.server.security import path_rules
+from quintain.server.security import roles as roles_lib
 from quintain.server.security import sign_in as sign_in_lib
 from quintain.web import connections
 
@@ -26,6 +32,12 @@ LAUNCH: Final = "launch"
 SESSION: Final = "session"
 """Name in the state of a request: the session whose cookie it carries in place of a token."""
 
+USER: Final = "user"
+"""Name in the state of a request: the user who asks; None for others, and at open addresses."""
+
+IS_BROWSER: Final = "is_browser"
+"""Name in the state of a request: whether it is known by a cookie or a trusted proxy."""
+
 IS_PAGE: Final = "is_page"
 """Name in the state of a request: whether it came below the path that nobody can guess."""
 
@@ -33,24 +45,60 @@ _SCHEME: Final = "bearer "
 _READS: Final = ("GET", "HEAD")
 
 
+@dataclasses.dataclass(frozen=True)
+class TrustedProxy:
+    """Proxy that knows users, and names them in a header."""
+
+    header: str
+    """Name of the header."""
+
+    address: str
+    """Where its connections come from."""
+
+    def find_user(self, scope: types.Scope) -> str | None:
+        """Returns the user whom the proxy names, or None if it is not the proxy, or names nobody.
+
+        Raises:
+            ConfigError: If there can be no such user.
+        """
+        given = datastructures.Headers(scope=scope).getlist(self.header)
+        if not given or not scope.get("client"):  # The socket of the home has no address.
+            return None
+        came_from = ipaddress.ip_address(scope["client"][0])
+        came_from = getattr(came_from, "ipv4_mapped", None) or came_from
+        is_private = scope["scheme"] == "https" or came_from.is_loopback
+        if came_from != ipaddress.ip_address(self.address) or not is_private:
+            return None
+        return token_files.check_name(",".join(given), where=self.header)
+
+
+@dataclasses.dataclass
+class _Asker:
+    user: str | None = None
+    session: str | None = None
+    launch: tuple[int, str] | None = None
+    refusal: types.ASGIApp | None = None
+    """The answer, if they may not ask."""
+    is_browser: bool = False
+
+
 class TokenCheck:
     """Turns away requests that do not carry a token, or not one for what they ask.
 
-    The user's token opens everything but the addresses of agents, so that no machine is given more
-    than it needs; that of a user of another machine is as good. The token of a launch opens the
+    The owner's token opens everything but the addresses of agents, so that no machine is given more
+    than it needs; those of other users what their roles allow. The token of a launch opens the
     addresses of this launch, that of agents those of agents, that of metrics those of metrics, and
     nothing else.
-    The cookie of a browser opens what the page asks for.
+    The cookie of a browser, or a trusted proxy, opens what the page asks for.
 
     Args:
         app: What answers.
         token: The user's token.
         launch_key: Knows the tokens of launches.
-        prefix: What the paths of all addresses begin with.
         sign_in: Knows the cookies of browsers.
-        agent_token: The token of agents.
-        metrics_token: That of Prometheus servers.
-        user_token: That of users of other machines.
+        home: Has the tokens of agents, Prometheus servers and users of other machines.
+        roles: What users may do.
+        proxy: Names users of its own; nobody does if None.
     """
 
     def __init__(
@@ -59,22 +107,22 @@ class TokenCheck:
         *,
         token: str,
         launch_key: launch_tokens.LaunchKey,
-        prefix: str,
         sign_in: sign_in_lib.SignIn,
-        agent_token: token_files.KnownToken,
-        metrics_token: token_files.KnownToken,
-        user_token: token_files.KnownToken,
+        home: home_lib.Home,
+        roles: roles_lib.Roles,
+        proxy: TrustedProxy | None = None,
     ) -> None:
         self._app = app
         self._token = token.encode()
         self._launch_key = launch_key
-        self._prefix = prefix
         self._sign_in = sign_in
         self._narrow_tokens = {
-            path_rules.Client.AGENT: (agent_token, "agents"),
-            path_rules.Client.METRICS: (metrics_token, "metrics"),
+            path_rules.Client.AGENT: (token_files.KnownToken(home.agent_token), "agents"),
+            path_rules.Client.METRICS: (token_files.KnownToken(home.metrics_token), "metrics"),
         }
-        self._user_token = user_token
+        self._user_tokens = home.user_tokens
+        self._roles = roles
+        self._proxy = proxy
 
     async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
         """Handles a request as ASGI has it."""
@@ -82,38 +130,64 @@ class TokenCheck:
             await self._app(scope, receive, send)
             return
         scope, is_page = self._take_off_page(scope)
-        launch: tuple[int, str] | None = None
-        session: str | None = None
-        refusal: types.ASGIApp | None = None
+        asker = self._ask_proxy(scope)
         # Whatever is sent to an open address: the page says how to sign in.
-        if not (is_open := path_rules.is_open(scope["method"], scope["path"])):
-            if is_page and not scope["path"]:
-                # What is relative to the page needs the slash.
-                refusal = fastapi.Response(
-                    status_code=303, headers={"Location": f"{self._sign_in.sessions.page_path}/"}
-                )
-            elif (given := read_token(scope)) is None:
-                session = self._sign_in.find_session(scope)
-                refusal = _NO_TOKEN if session is None else self._find_problem(scope)
-            else:
-                launch = self._launch_key.find_launch(given)
-                refusal = self._check_token(scope, given, launch)
+        is_open = path_rules.is_open(scope["method"], scope["path"])
+        if not is_open and asker.refusal is None:
+            asker = self._identify(scope, asker.user, is_page=is_page)
+            if asker.user is not None and asker.refusal is None:
+                asker.refusal = await self._check_role(scope, asker.user)
         # In place: the connection looks at it, too.
         state = scope.setdefault("state", {})
-        state.update({LAUNCH: launch, SESSION: session, IS_PAGE: is_page})
-        state[connections.KNOWN] = refusal is None and not is_open
-        if refusal is not None:
-            await refusal(scope, receive, send)
-        elif session is not None:
+        state.update({LAUNCH: asker.launch, SESSION: asker.session, USER: asker.user})
+        state.update({IS_BROWSER: asker.is_browser, IS_PAGE: is_page})
+        state[connections.KNOWN] = asker.refusal is None and not is_open
+        if asker.refusal is not None:
+            await asker.refusal(scope, receive, send)
+        elif asker.is_browser:
+            sending = send if asker.session is None else self._end_with_session(scope, send)
             with self._sign_in.answering():
-                await self._app(scope, receive, self._end_with_session(scope, send))
+                await self._app(scope, receive, sending)
         else:
             await self._app(scope, receive, send)
+
+    def _ask_proxy(self, scope: types.Scope) -> _Asker:
+        """Returns the user whom a trusted proxy names; a token counts more."""
+        if self._proxy is None or read_token(scope) is not None:
+            return _Asker()
+        try:
+            return _Asker(self._proxy.find_user(scope))
+        except errors.ConfigError as error:
+            return _Asker(refusal=_forbid(str(error)))
+
+    def _identify(self, scope: types.Scope, proxied: str | None, *, is_page: bool) -> _Asker:
+        """Returns who asks for an address that is not open.
+
+        Args:
+            scope: The request.
+            proxied: The user whom a trusted proxy names.
+            is_page: Whether it came below the path that nobody can guess.
+        """
+        if is_page and not scope["path"]:
+            # What is relative to the page needs the slash.
+            to_page = {"Location": f"{self._sign_in.sessions.page_path}/"}
+            return _Asker(refusal=fastapi.Response(status_code=303, headers=to_page))
+        given = read_token(scope)
+        if given is None:
+            session = None if proxied else self._sign_in.find_session(scope)
+            user = self._sign_in.sessions.find_user(session) if session else proxied
+            refusal = self._find_problem(scope) if user else _NO_TOKEN
+            return _Asker(user, session, refusal=refusal, is_browser=user is not None)
+        if (user := self._find_user(given)) is not None:
+            is_for = path_rules.Client.USER in self._find_rule(scope)[0].clients
+            return _Asker(user, refusal=None if is_for else _NO_USER)
+        launch = self._launch_key.find_launch(given)
+        return _Asker(launch=launch, refusal=self._check_token(scope, given, launch))
 
     def _check_token(
         self, scope: types.Scope, given: str, launch: tuple[int, str] | None
     ) -> types.ASGIApp | None:
-        """Returns the answer to a request whose token is not good for what it asks."""
+        """Returns the answer to a request whose token is no user's, nor good for what it asks."""
         if launch is not None:
             is_own = self._is_own(scope, launch)
             message = (
@@ -122,12 +196,24 @@ class TokenCheck:
             return None if is_own else _forbid(message)
         for client, (token, name) in self._narrow_tokens.items():
             if token.is_good(given):
-                message = f"The token of {name} is for {self._prefix}/{name} only."
+                message = f"The token of {name} is for {responses.PREFIX}/{name} only."
                 return None if self._is_for(client, scope) else _forbid(message)
-        is_user = secrets.compare_digest(given.encode(), self._token)
-        if not is_user and not self._user_token.is_good(given):
-            return _NO_TOKEN
-        return None if path_rules.Client.USER in self._find_clients(scope) else _NO_USER
+        return _NO_TOKEN
+
+    async def _check_role(self, scope: types.Scope, user: str) -> types.ASGIApp | None:
+        """Returns the answer to a request that the role of its user does not allow."""
+        if user == token_files.OWNER:
+            return None
+        rule, ids = self._find_rule(scope)
+        query = datastructures.QueryParams(scope["query_string"]).multi_items()
+        ids += [(name, text) for name, text in query if name in path_rules.IDS]
+        problem = await anyio.to_thread.run_sync(self._roles.find_problem, user, rule, ids)
+        return None if problem is None else _forbid(problem)
+
+    def _find_user(self, given: str) -> str | None:
+        if secrets.compare_digest(given.encode("utf-8", "replace"), self._token):
+            return token_files.OWNER
+        return self._user_tokens.find_user(given)
 
     def _take_off_page(self, scope: types.Scope) -> tuple[types.Scope, bool]:
         """Returns a request without the page's own path, and whether it had it."""
@@ -153,15 +239,15 @@ class TokenCheck:
 
         return send_or_end
 
-    def _find_clients(self, scope: types.Scope) -> path_rules.Client:
-        return path_rules.find_clients(scope["method"], scope["path"].removeprefix(self._prefix))
+    def _find_rule(self, scope: types.Scope) -> tuple[path_rules.Rule, list[tuple[str, str]]]:
+        return path_rules.find_rule(scope["method"], scope["path"].removeprefix(responses.PREFIX))
 
     def _find_problem(self, scope: types.Scope) -> types.ASGIApp | None:
         """Returns the answer to a request by cookie that the page would not send."""
         if not sign_in_lib.is_same_site(scope):
             return _forbid("Sec-Fetch-Site: only the page itself may ask; open the address anew.")
         problem = None if scope["method"] in _READS else self._find_origin_problem(scope)
-        if problem is None and path_rules.Client.PAGE not in self._find_clients(scope):
+        if problem is None and path_rules.Client.PAGE not in self._find_rule(scope)[0].clients:
             return _forbid("A browser that is signed in may not ask for this; the page never does.")
         return problem
 
@@ -182,15 +268,15 @@ class TokenCheck:
     def _is_for(self, client: path_rules.Client, scope: types.Scope) -> bool:
         """Returns whether an address is below the prefix, and for somebody who is no user."""
         path: str = scope["path"]
-        rest = path.removeprefix(self._prefix)
+        rest = path.removeprefix(responses.PREFIX)
         is_plain = rest != path and not path_rules.has_steps(rest)
-        return is_plain and client in path_rules.find_clients(scope["method"], rest)
+        return is_plain and client in path_rules.find_rule(scope["method"], rest)[0].clients
 
     def _is_own(self, scope: types.Scope, launch: tuple[int, str]) -> bool:
         if not self._is_for(path_rules.Client.LAUNCH, scope):
             return False
         path: str = scope["path"]
-        runs = f"{self._prefix}/trials/{launch[0]}/runs"
+        runs = f"{responses.PREFIX}/trials/{launch[0]}/runs"
         return path == runs or path.startswith(f"{runs}/{launch[1]}/")
 
 

@@ -6,13 +6,16 @@ Each address that the master answers has a line, or the master does not start. U
 
 import collections
 import enum
+import functools
+import operator
 import re
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from starlette import routing
 
 from quintain import errors
+from quintain.records import team
 
 
 class Client(enum.Flag):
@@ -34,40 +37,64 @@ class Client(enum.Flag):
     """Has the token of a Prometheus server, which reads numbers only."""
 
 
-_USER: Final = Client.USER
-_PAGE: Final = Client.USER | Client.PAGE
-_LAUNCH: Final = Client.USER | Client.LAUNCH
-_AGENT: Final = Client.AGENT
+class Rule(NamedTuple):
+    """Rule of an address: who may ask for it."""
+
+    clients: Client
+    """Who may ask."""
+
+    role: team.Role
+    """What a user has to be, over the project of what the address or its query names. Where they
+    name nothing, over all projects."""
+
+    is_any: bool = False
+    """Whether a role over any project is enough where nothing is named."""
+
+
+_READ: Final = Rule(Client.USER, team.Role.VIEWER)
+_EDIT: Final = Rule(Client.USER, team.Role.EDITOR)
+_ADMIN: Final = Rule(Client.USER, team.Role.ADMIN)
+_PAGE: Final = Rule(Client.USER | Client.PAGE, team.Role.VIEWER)
+_PAGE_EDIT: Final = Rule(Client.USER | Client.PAGE, team.Role.EDITOR)
+_OWN: Final = Rule(Client.USER, team.Role.VIEWER, is_any=True)
+_PAGE_OWN: Final = Rule(Client.USER | Client.PAGE, team.Role.VIEWER, is_any=True)
+_LAUNCH: Final = Rule(Client.USER | Client.LAUNCH, team.Role.ADMIN)
+_AGENT: Final = Rule(Client.AGENT, team.Role.ADMIN)
+
+IDS: Final = ("experiment_id", "trial_id", "uuid")
+"""Names in addresses and queries of what belongs to a project."""
+
 _RUN: Final = "/trials/{trial_id}/runs/{launch_id}"
 _FILES: Final = f"{_RUN}/files"
 
-TABLE: Final[Mapping[str, Mapping[str, Client]]] = {
+TABLE: Final[Mapping[str, Mapping[str, Rule]]] = {
     "/agents/{name}": {"PUT": _AGENT, "DELETE": _AGENT},
     "/agents/{name}/orders": {"GET": _AGENT},
     "/agents/{name}/reports": {"POST": _AGENT},
-    "/checkpoints": {"GET": _USER},
-    "/checkpoints/orphans": {"GET": _USER},
-    "/checkpoints/orphans/{name}": {"DELETE": _USER},
-    "/checkpoints/orphans/{name}/adopt": {"POST": _USER},
-    "/checkpoints/{uuid}": {"GET": _USER, "DELETE": _PAGE},
+    "/audit": {"GET": _READ},
+    "/checkpoints": {"GET": _READ},
+    "/checkpoints/orphans": {"GET": _READ},
+    "/checkpoints/orphans/{name}": {"DELETE": _ADMIN},
+    "/checkpoints/orphans/{name}/adopt": {"POST": _ADMIN},
+    "/checkpoints/{uuid}": {"GET": _READ, "DELETE": _PAGE_EDIT},
     "/checkpoints/{uuid}/archive.tar": {"GET": _PAGE},
-    "/checkpoints/{uuid}/export": {"POST": _PAGE},
+    "/checkpoints/{uuid}/export": {"POST": _PAGE_EDIT},
     "/checkpoints/{uuid}/export.tar": {"GET": _PAGE},
-    "/checkpoints/{uuid}/files": {"GET": _USER},
+    "/checkpoints/{uuid}/files": {"GET": _READ},
     "/checkpoints/{uuid}/files/{name:path}": {"GET": _PAGE},
-    "/events": {"GET": _PAGE},
-    "/experiments": {"GET": _PAGE, "POST": _USER},
-    "/experiments/check": {"POST": _PAGE},
-    "/experiments/{experiment_id}": {"GET": _PAGE, "PATCH": _PAGE, "DELETE": _PAGE},
-    "/experiments/{experiment_id}/checkpoints": {"GET": _USER},
-    "/experiments/{experiment_id}/continue": {"POST": _PAGE},
+    "/events": {"GET": _PAGE_OWN},
+    "/experiments": {"GET": _PAGE_OWN, "POST": _EDIT._replace(is_any=True)},
+    "/experiments/check": {"POST": _PAGE_EDIT._replace(is_any=True)},
+    "/experiments/{experiment_id}": {"GET": _PAGE, "PATCH": _PAGE_EDIT, "DELETE": _PAGE_EDIT},
+    "/experiments/{experiment_id}/checkpoints": {"GET": _READ},
+    "/experiments/{experiment_id}/continue": {"POST": _PAGE_EDIT},
     "/experiments/{experiment_id}/curves": {"GET": _PAGE},
-    "/experiments/{experiment_id}/events": {"GET": _USER},
+    "/experiments/{experiment_id}/events": {"GET": _READ},
     "/experiments/{experiment_id}/files": {"GET": _PAGE},
     "/experiments/{experiment_id}/files.tar": {"GET": _PAGE},
     "/experiments/{experiment_id}/files/{name:path}": {"GET": _PAGE},
-    "/experiments/{experiment_id}/following": {"GET": _USER},
-    "/experiments/{experiment_id}/fork": {"POST": _PAGE},
+    "/experiments/{experiment_id}/following": {"GET": _READ},
+    "/experiments/{experiment_id}/fork": {"POST": _PAGE_EDIT},
     "/experiments/{experiment_id}/importance": {"GET": _PAGE},
     "/experiments/{experiment_id}/logs": {"GET": _PAGE},
     "/experiments/{experiment_id}/provenance": {"GET": _PAGE},
@@ -75,44 +102,44 @@ TABLE: Final[Mapping[str, Mapping[str, Client]]] = {
     "/experiments/{experiment_id}/table": {"GET": _PAGE},
     "/experiments/{experiment_id}/table.csv": {"GET": _PAGE},
     "/experiments/{experiment_id}/trials": {"GET": _PAGE},
-    "/experiments/{experiment_id}/{command}": {"POST": _PAGE},
-    "/master": {"GET": _PAGE},
-    "/master/sign-in": {"POST": _USER},
-    "/master/sign-out": {"POST": _PAGE},
-    "/master/sign-out-all": {"POST": _USER},
-    "/master/status": {"GET": _USER},
-    "/master/stop": {"POST": _USER},
-    "/master/summary": {"GET": _USER},
-    "/metrics": {"GET": Client.USER | Client.METRICS},
+    "/experiments/{experiment_id}/{command}": {"POST": _PAGE_EDIT},
+    "/master": {"GET": _PAGE_OWN},
+    "/master/sign-in": {"POST": _OWN},
+    "/master/sign-out": {"POST": _PAGE_OWN},
+    "/master/sign-out-all": {"POST": _ADMIN},
+    "/master/status": {"GET": _OWN},
+    "/master/stop": {"POST": _ADMIN},
+    "/master/summary": {"GET": _OWN},
+    "/metrics": {"GET": Rule(Client.USER | Client.METRICS, team.Role.VIEWER)},
     "/models": {"GET": _PAGE},
-    "/models/{name}": {"GET": _USER},
+    "/models/{name}": {"GET": _READ},
     # Whatever is in a path may run where it is served, so that a cookie can't name one.
-    "/models/{name}/paths": {"POST": _USER},
-    "/models/{name}/versions": {"POST": _PAGE},
-    "/models/{name}/versions/{version}": {"DELETE": _USER},
-    "/models/{name}/versions/{version}/promote": {"POST": _PAGE},
-    "/nodes": {"GET": _USER},
-    "/nodes/{name}/activate": {"POST": _USER},
-    "/nodes/{name}/drain": {"POST": _USER},
-    "/openapi.json": {"GET": _USER},
+    "/models/{name}/paths": {"POST": _ADMIN},
+    "/models/{name}/versions": {"POST": _PAGE_EDIT},
+    "/models/{name}/versions/{version}": {"DELETE": _EDIT},
+    "/models/{name}/versions/{version}/promote": {"POST": _PAGE_EDIT},
+    "/nodes": {"GET": _OWN},
+    "/nodes/{name}/activate": {"POST": _ADMIN},
+    "/nodes/{name}/drain": {"POST": _ADMIN},
+    "/openapi.json": {"GET": _OWN},
     "/runs": {"GET": _PAGE},
-    "/runs/folders": {"POST": _USER},
+    "/runs/folders": {"POST": _ADMIN},
     "/runs/{name}": {"GET": _PAGE},
     "/runs/{name}/curves": {"GET": _PAGE},
     "/runs/{name}/samples": {"GET": _PAGE},
-    "/slots": {"GET": _PAGE},
-    "/tensorboard": {"POST": _PAGE},
-    "/timeline": {"GET": _PAGE},
-    "/trials": {"GET": _USER},
-    "/trials/{trial_id}": {"GET": _PAGE, "PATCH": _PAGE},
-    "/trials/{trial_id}/batch_metrics": {"GET": _USER},
+    "/slots": {"GET": _PAGE_OWN},
+    "/tensorboard": {"POST": _PAGE_EDIT},
+    "/timeline": {"GET": _PAGE_OWN},
+    "/trials": {"GET": _READ},
+    "/trials/{trial_id}": {"GET": _PAGE, "PATCH": _PAGE_EDIT},
+    "/trials/{trial_id}/batch_metrics": {"GET": _READ},
     "/trials/{trial_id}/checkpoints": {"GET": _PAGE},
-    "/trials/{trial_id}/continue": {"POST": _PAGE},
-    "/trials/{trial_id}/kill": {"POST": _PAGE},
+    "/trials/{trial_id}/continue": {"POST": _PAGE_EDIT},
+    "/trials/{trial_id}/kill": {"POST": _PAGE_EDIT},
     "/trials/{trial_id}/logs": {"GET": _PAGE},
-    "/trials/{trial_id}/metrics": {"GET": _USER},
+    "/trials/{trial_id}/metrics": {"GET": _READ},
     "/trials/{trial_id}/points": {"GET": _PAGE},
-    "/trials/{trial_id}/rerun": {"POST": _PAGE},
+    "/trials/{trial_id}/rerun": {"POST": _PAGE_EDIT},
     "/trials/{trial_id}/runs": {"POST": _LAUNCH},
     f"{_RUN}/damage": {"POST": _LAUNCH},
     f"{_RUN}/exit": {"POST": _LAUNCH},
@@ -130,34 +157,43 @@ TABLE: Final[Mapping[str, Mapping[str, Client]]] = {
     f"{_FILES}/uploads/{{uuid}}": {"POST": _LAUNCH, "DELETE": _LAUNCH},
     f"{_FILES}/uploads/{{uuid}}/commit": {"POST": _LAUNCH},
     f"{_FILES}/uploads/{{uuid}}/files/{{name:path}}": {"PUT": _LAUNCH},
-    "/uploads/{name}": {"GET": _USER, "PUT": _USER},
+    "/uploads/{name}": {"GET": _EDIT._replace(is_any=True), "PUT": _EDIT._replace(is_any=True)},
+    "/users": {"GET": _READ},
+    "/users/{name}/roles": {"PUT": _ADMIN, "DELETE": _ADMIN},
+    "/whoami": {"GET": _OWN},
 }
-"""Who may ask by which method, by the pattern of an address below the prefix of all of them."""
+"""Rules by method, by the pattern of an address below the prefix of all of them."""
 
 
-def find_clients(method: str, path: str) -> Client:
-    """Returns who may ask for an address.
+def find_rule(method: str, path: str) -> tuple[Rule, list[tuple[str, str]]]:
+    """Returns the rule of an address, and names and values of the ids in it.
 
-    Where several lines fit, it is for those whom each of them names: it does not matter which of
-    them the request is for. A launch may only for its own ones, which this does not say.
+    Where several lines fit, it is for those whom each of them allows: it does not matter which of
+    them the request is for. A launch may only ask for its own ones, which this does not say.
 
     Args:
         method: How it is asked; `HEAD` as `GET`.
         path: The address below the prefix of all of them.
 
     Example:
-        >>> find_clients("GET", "/agents/a/orders") == Client.AGENT
+        >>> find_rule("GET", "/agents/a/orders")[0].clients == Client.AGENT
         True
-        >>> find_clients("POST", "/experiments") == Client.USER
-        True
+        >>> rule, ids = find_rule("POST", "/trials/5/kill")
+        >>> rule.role.value, ids
+        ('editor', [('trial_id', '5')])
     """
     asked = "GET" if method == "HEAD" else method
-    found = ~Client(0)
-    is_known = False
+    fitting: list[Rule] = []
+    ids: list[tuple[str, str]] = []
     for pattern, methods in _PATTERNS.get(_first_part(path), ()):
-        if asked in methods and pattern.match(path):
-            found, is_known = found & methods[asked], True
-    return found if is_known else Client.USER
+        if asked in methods and (match := pattern.match(path)):
+            fitting.append(methods[asked])
+            ids += [(name, text) for name, text in match.groupdict().items() if name in IDS]
+    if not fitting:
+        return _ADMIN, ids
+    clients = functools.reduce(operator.and_, (each.clients for each in fitting))
+    role = max((each.role for each in fitting), key=list(team.Role).index)
+    return Rule(clients, role, all(each.is_any for each in fitting)), ids
 
 
 def is_open(method: str, path: str) -> bool:
@@ -204,7 +240,7 @@ def _first_part(path: str) -> str:
     return path.split("/", 2)[1].strip() if path.startswith("/") else ""
 
 
-def _compile() -> dict[str, list[tuple[re.Pattern[str], Mapping[str, Client]]]]:
+def _compile() -> dict[str, list[tuple[re.Pattern[str], Mapping[str, Rule]]]]:
     """Returns the table by the first part of the addresses, which keeps looking it up short."""
     patterns = collections.defaultdict(list)
     for path, methods in TABLE.items():

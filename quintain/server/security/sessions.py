@@ -2,7 +2,8 @@
 
 A cookie is made of a number of its own, the time until which it is good, and a seal over both by a
 key that stays in the home directory. So it outlives a restart of the master, and nothing is stored
-for it. Those that were ended by signing out are noted until they would have expired.
+for it. Those that were ended by signing out are noted until they would have expired. The seal of a
+user other than the owner also covers their token, so that the cookie ends with it.
 
 Browsers send a cookie to every port of a machine. Those of other users of the machine must not get
 it: the page is found below a path that only this key gives, and the cookie is good for that path
@@ -19,6 +20,7 @@ from collections.abc import Callable
 from typing import Any, Final, Self
 
 from quintain.client.home import home as home_lib
+from quintain.client.home import token_files
 
 LIFETIME_SECS: Final = 30 * 24 * 3600
 """How long a cookie is good."""
@@ -35,6 +37,7 @@ class Sessions:
         port: The port that cookies are good for.
         path: Where to keep the key; only this object has it if None.
         now: Returns seconds since the epoch.
+        read_token: Returns the token of a user, or None if they have none (any more).
 
     Example:
         >>> sessions = Sessions(port=8080)
@@ -46,9 +49,15 @@ class Sessions:
     """
 
     def __init__(
-        self, *, port: int, path: pathlib.Path | None = None, now: Callable[[], float] = time.time
+        self,
+        *,
+        port: int,
+        path: pathlib.Path | None = None,
+        now: Callable[[], float] = time.time,
+        read_token: Callable[[str], str | None] = lambda _: None,
     ) -> None:
         self._port = port
+        self._read_token = read_token
         self._path = path
         self._now = now
         self._key = secrets.token_bytes(_KEY_BYTES)
@@ -56,13 +65,19 @@ class Sessions:
         self._lock = threading.Lock()
 
     @classmethod
-    def load(cls, path: pathlib.Path, *, port: int) -> Self:
+    def load(
+        cls,
+        path: pathlib.Path,
+        *,
+        port: int,
+        read_token: Callable[[str], str | None] = lambda _: None,
+    ) -> Self:
         """Returns those whose key a file holds; it is written with a new one if it holds none.
 
         Cookies for another port than that of last time are ended: whoever has had it since may
         have been sent some.
         """
-        sessions = cls(port=port, path=path)
+        sessions = cls(port=port, path=path, read_token=read_token)
         content = home_lib.read_own(path)
         try:
             if content["port"] == port:
@@ -82,19 +97,32 @@ class Sessions:
         """The part of the page's address that nobody can guess."""
         return self._seal("page")[: 2 * _PATH_BYTES]
 
-    def begin(self) -> str:
-        """Returns a new cookie."""
-        name = f"{secrets.token_hex(8)}.{int(self._now()) + LIFETIME_SECS}"
-        return f"{name}.{self._seal(f'{self._port}.{name}')}"
+    def begin(self, user: str = token_files.OWNER) -> str:
+        """Returns a new cookie of a user."""
+        whose = "" if user == token_files.OWNER else f"-{user.replace('.', '~')}"
+        name = f"{secrets.token_hex(8)}{whose}.{int(self._now()) + LIFETIME_SECS}"
+        return f"{name}.{self._seal_name(name)}"
 
     def find(self, cookie: str) -> str | None:
         """Returns the name of a session, or None if a cookie is not good (any more)."""
         name, _, seal = cookie.rpartition(".")
-        expected = self._seal(f"{self._port}.{name}")
-        if not hmac.compare_digest(expected.encode(), seal.encode("utf-8", "replace")):
+        expected = self._seal_name(name)
+        if expected is None or not hmac.compare_digest(
+            expected.encode(), seal.encode("utf-8", "replace")
+        ):
             return None
         number, _, end_text = name.partition(".")
         return None if self._now() >= int(end_text) or number in self._ended else name
+
+    @staticmethod
+    def find_user(name: str) -> str:
+        """Returns whose session it is.
+
+        Args:
+            name: What `find` gave.
+        """
+        whose = name.partition(".")[0].partition("-")[2]
+        return whose.replace("~", ".") or token_files.OWNER
 
     def end(self, name: str) -> None:
         """Ends one session.
@@ -129,6 +157,11 @@ class Sessions:
         if self._path is not None:
             content = {"port": self._port, "key": self._key.hex(), "ended": self._ended}
             home_lib.write_private(self._path, content)
+
+    def _seal_name(self, name: str) -> str | None:
+        user = self.find_user(name)
+        token = "" if user == token_files.OWNER else self._read_token(user)
+        return None if token is None else self._seal(f"{self._port}.{name}{token and '.'}{token}")
 
     def _seal(self, text: str) -> str:
         return hmac.new(self._key, text.encode("utf-8", "replace"), hashlib.sha256).hexdigest()

@@ -14,6 +14,7 @@ from typing import Final
 
 from starlette import datastructures, types
 
+from quintain.client.home import token_files
 from quintain.server.security import sessions as sessions_lib
 
 CODE_SECS: Final = 600.0
@@ -34,34 +35,40 @@ class Codes:
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
-        self._deadlines: dict[bytes, float] = {}
+        self._waiting: dict[bytes, tuple[float, str]] = {}
         self._lock = threading.Lock()
 
-    def build(self, *, stays: bool = False) -> str:
+    def build(self, *, stays: bool = False, user: str = token_files.OWNER) -> str:
         """Returns a new code.
 
         Args:
             stays: Whether it is good until it is used, however long that takes.
+            user: Whose it is.
         """
         code = secrets.token_urlsafe(24)
         with self._lock:
-            self._deadlines = {
-                digest: end for digest, end in self._deadlines.items() if end > self._now()
+            self._waiting = {
+                digest: (end, whose)
+                for digest, (end, whose) in self._waiting.items()
+                if end > self._now()
             }
-            alike = [digest for digest, end in self._deadlines.items() if stays == math.isinf(end)]
+            alike = [
+                digest for digest, (end, _) in self._waiting.items() if stays == math.isinf(end)
+            ]
             for digest in alike[: max(len(alike) - MAX_CODES + 1, 0)]:
-                del self._deadlines[digest]
-            self._deadlines[_digest(code)] = math.inf if stays else self._now() + CODE_SECS
+                del self._waiting[digest]
+            self._waiting[_digest(code)] = math.inf if stays else self._now() + CODE_SECS, user
         return code
 
-    def use(self, code: str) -> bool:
-        """Returns whether a code is good, which it is no more afterwards."""
+    def use(self, code: str) -> str | None:
+        """Returns whose code it is, or None if it is not good; it is no more afterwards."""
         given = _digest(code)
         with self._lock:
-            for digest in list(self._deadlines):
+            for digest in list(self._waiting):
                 if secrets.compare_digest(digest, given):
-                    return self._deadlines.pop(digest) > self._now()
-        return False
+                    end, user = self._waiting.pop(digest)
+                    return user if end > self._now() else None
+        return None
 
 
 class SignIn:
@@ -94,15 +101,17 @@ class SignIn:
         self._num_open = 0
         self._last_secs = -math.inf
 
-    def build_link(self, *, stays: bool = False) -> str:
+    def build_link(self, *, stays: bool = False, user: str = token_files.OWNER) -> str:
         """Returns a link that opens the page once.
 
         Args:
             stays: Whether it is good until it is used, for links that stay in sight. These nobody
                 has asked for.
+            user: Who will be signed in.
         """
         self.is_wanted = self.is_wanted or not stays
-        return f"{self._url}/{self.sessions.page_path}/sign-in?code={self.codes.build(stays=stays)}"
+        code = self.codes.build(stays=stays, user=user)
+        return f"{self._url}/{self.sessions.page_path}/sign-in?code={code}"
 
     def find_session(self, scope: types.Scope) -> str | None:
         """Returns the name of the session whose cookie a request carries, or None.

@@ -30,6 +30,8 @@ def test_list_takes_filters(quintain, calls_fake):
     assert numbers() == [1, 2]
     assert numbers("--all") == [1, 2, 3]
     assert numbers("--label", "a") == [1]
+    assert numbers("--project", "default", "--project", "speech") == [1, 2]
+    assert numbers("--project", "speech") == []
     assert numbers("--state", "active") == [2]
 
 

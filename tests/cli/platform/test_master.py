@@ -37,3 +37,27 @@ def test_of_many_slots_it_is_said_how_many_are_in_use(status):
 
 def test_many_slots_are_listed_where_that_is_asked_for(status):
     assert "SLOT  KIND" in status(10_000, "--slots")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--trusted-proxy", "10.0.0.9"), "--trusted-proxy-header and --trusted-proxy go together"),
+        (
+            ("--trusted-proxy-header", "X-User", "--trusted-proxy", "proxy.example"),
+            "--trusted-proxy: got 'proxy.example', expected the IP address of the proxy.",
+        ),
+        (
+            ("--trusted-proxy-header", "Cookie", "--trusted-proxy", "10.0.0.9"),
+            "--trusted-proxy-header: got 'Cookie', expected the name of a header",
+        ),
+        (
+            ("--trusted-proxy-header", "X User", "--trusted-proxy", "10.0.0.9"),
+            "--trusted-proxy-header: got 'X User', expected the name of a header",
+        ),
+    ],
+)
+def test_a_proxy_that_can_be_none_is_refused(quintain, options, message):
+    code, _, stderr = quintain("master", "start", *options)
+    assert code == 2
+    assert message in stderr

@@ -3,6 +3,7 @@ import json
 import pytest
 
 from quintain.master.processes import launch_tokens
+from quintain.records import team
 from quintain.records.rows import codec, trial
 
 KEY = launch_tokens.LaunchKey(bytes(32))
@@ -104,3 +105,23 @@ def test_larger_bodies_are_taken_from_trials_than_from_others(http, monkeypatch)
     path = f"{RUN}/1-1/exit"
     assert http("POST", path, authorization=f"Bearer {OWN}", body=text).status == 200
     assert http("POST", path, body=text).status == 413
+
+
+def test_a_user_is_known_by_a_token_of_their_own_until_it_is_revoked(http, home, over_http):
+    over_http.grant_role("anna", team.Role.VIEWER)
+    anna = home.user_tokens.load("anna")
+    bearer = f"Bearer {anna}"
+    assert http("GET", "/api/v1/master", authorization=bearer).status == 200
+    for wrong in (anna[:-1], f"bob{anna[4:]}", anna.replace("anna", "owner"), f"{anna}x"):
+        assert http("GET", "/api/v1/master", authorization=f"Bearer {wrong}").status == 401
+
+    home.user_tokens.revoke("anna")
+
+    assert http("GET", "/api/v1/master", authorization=bearer).status == 401
+
+
+def test_the_link_of_a_user_signs_in_that_user(http, home, app, over_http):
+    over_http.grant_role("anna", team.Role.VIEWER)
+    bearer = f"Bearer {home.user_tokens.load('anna')}"
+    link = http("POST", "/api/v1/master/sign-in", authorization=bearer, body={}).json["url"]
+    assert app.state.parts.sign_in.codes.use(link.partition("code=")[2]) == "anna"

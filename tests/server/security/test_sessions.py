@@ -124,3 +124,25 @@ def test_no_more_than_a_thousand_ended_sessions_are_noted(sessions, clock):
     kept = sessions.begin()
     sessions.end(sessions.find(sessions.begin()))
     assert sessions.find(kept) is not None
+
+
+def test_the_cookie_of_a_user_ends_with_their_token(clock):
+    tokens = {"an.na@x": "secret"}
+    sessions = sessions_lib.Sessions(port=8080, now=clock, read_token=tokens.get)
+    cookie, owners = sessions.begin("an.na@x"), sessions.begin()
+    assert sessions.find_user(sessions.find(cookie)) == "an.na@x"
+    assert sessions.find_user(sessions.find(owners)) == "owner"
+    unsealed = f"{cookie.rpartition('.')[0]}."
+
+    tokens["an.na@x"] = "renewed"
+    assert sessions.find(cookie) is None
+    del tokens["an.na@x"]
+    assert [sessions.find(each) for each in (cookie, unsealed)] == [None, None]
+    assert sessions.find(owners) is not None
+
+
+def test_a_user_can_not_turn_a_cookie_into_the_owners(clock):
+    sessions = sessions_lib.Sessions(port=8080, now=clock, read_token={"anna": "secret"}.get)
+    number, end, seal = sessions.begin("anna").split(".")
+    for other in (number.partition("-")[0], number.replace("anna", "owner"), f"{number}~"):
+        assert sessions.find(f"{other}.{end}.{seal}") is None

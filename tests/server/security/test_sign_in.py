@@ -165,7 +165,7 @@ def test_no_more_codes_wait_than_there_may_be():
     codes = sign_in_lib.Codes()
     lasting = codes.build(stays=True)
     made = [codes.build() for _ in range(sign_in_lib.MAX_CODES + 1)]
-    assert [codes.use(code) for code in made] == [False] + [True] * sign_in_lib.MAX_CODES
+    assert [codes.use(code) for code in made] == [None] + ["owner"] * sign_in_lib.MAX_CODES
     assert codes.use(lasting)
 
 
