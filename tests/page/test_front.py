@@ -118,7 +118,7 @@ def test_overview_has_the_best_trial_its_use_and_what_became_of_the_others(serve
     expect(page.get_by_role("region", name="Curves of the best trials")).to_contain_text("Trial")
     expect(page.get_by_role("region", name="What failed")).to_contain_text("loss</b> is NaN")
 
-    page.get_by_role("link", name="Trials200").click()
+    page.get_by_role("link", name="Trials 200").click()
     expect(page.get_by_role("columnheader", name="best accuracy")).to_have_attribute(
         "aria-sort", "descending"
     )
@@ -236,3 +236,23 @@ def test_phone_scrolls_the_table_and_not_the_page(serve, open_page):
 
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     assert page.locator(".grid").evaluate("(grid) => grid.scrollWidth > grid.clientWidth")
+
+
+WATCH_TABS = """
+window.places = new Set();
+const look = () => {
+  const tabs = document.querySelector('.tabs');
+  const boxes = [...(tabs?.children ?? [])].map((one) => one.getBoundingClientRect());
+  if (tabs) window.places.add(boxes.map(({ left, top }) => `${left},${top}`).join(' '));
+  requestAnimationFrame(look);
+};
+look();
+"""
+
+
+def test_tabs_stay_where_they_are_when_data_arrive(serve, open_page):
+    page = open_page(serve(num_trials=30), "#/experiments/1?tab=curves", script=WATCH_TABS)
+
+    expect(page.get_by_role("group", name=re.compile("30 curves"))).to_be_visible()
+
+    assert page.evaluate("window.places.size") == 1

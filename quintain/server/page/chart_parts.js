@@ -61,6 +61,28 @@ export function Check({ label, title, checked, onChange }) {
     onChange=${(/** @type {any} */ event) => onChange(event.currentTarget.checked)} />${label}</label>`;
 }
 
+/**
+ * How curves are drawn, as `readAxes` finds it in the URL.
+ * @param {object} props
+ * @param {[string, string][]} props.across  Horizontal axes, the usual one first; none if it can't be chosen.
+ * @param {import("./curve_choice.js").Axes<string>} props.axes
+ * @param {(patch: Record<string, unknown>) => void} props.setQuery
+ * @param {boolean} [props.hasXLog]
+ */
+export function AxisControls({ across, axes, setQuery, hasXLog = false }) {
+  // A zoom is of the axes as they were.
+  const check = (/** @type {string} */ label, /** @type {string} */ name, /** @type {boolean} */ checked) => html`
+    <${Check} label=${label} checked=${checked} onChange=${(/** @type {boolean} */ on) => setQuery({ [name]: on ? 1 : null, range: null })} />`;
+  return html`
+    ${across.length > 1 && html`<${Choice} label="Across" value=${axes.x} options=${across}
+      onChange=${(/** @type {string} */ x) => setQuery({ x: x === across[0][0] ? null : x, range: null })} />`}
+    <label class="choice">Smoothing <input type="range" min="0" max="0.99" step="0.01" value=${axes.smoothing}
+      onInput=${(/** @type {any} */ event) => setQuery({ smooth: Number(event.currentTarget.value) || null })} />
+      <output class="short-output">${axes.smoothing || "off"}</output></label>
+    ${hasXLog && check("Log x", "xlog", axes.xLog)}
+    ${check("Log y", "ylog", axes.yLog)}`;
+}
+
 /** @param {{color: string, dash: number[]}} props */
 export function Swatch({ color, dash }) {
   return html`<svg class="swatch" width="18" height="8" aria-hidden="true"><line x1="0" y1="4" x2="18" y2="4" stroke=${color} stroke-width="3" stroke-dasharray=${dash.join(" ")} /></svg>`;

@@ -52,9 +52,9 @@ export function CompareView({ data, selection, setSelection, route }) {
   }
   return html`<section class="compare">
     <div class="chart-controls">
-      ${isSeeded && html`<${Check} label="group seeds" title="Groups trials of equal hyperparameters: mean and standard deviation" checked=${isGrouped}
+      ${isSeeded && html`<${Check} label="Group seeds" title="Groups trials of equal hyperparameters: mean and standard deviation" checked=${isGrouped}
         onChange=${(/** @type {boolean} */ on) => route.setQuery({ cm: on ? null : 0 })} />`}
-      <${Check} label="only differences" checked=${route.query.all !== "1"} onChange=${(/** @type {boolean} */ on) => route.setQuery({ all: on ? null : 1 })} />
+      <${Check} label="Only differences" checked=${route.query.all !== "1"} onChange=${(/** @type {boolean} */ on) => route.setQuery({ all: on ? null : 1 })} />
       <span class="space"></span>${others}
     </div>
     <${ComparisonTable} ...${{ data, version, groups, looks, rows, selection, setSelection }} hasAll=${route.query.all === "1"} />

@@ -9,19 +9,22 @@ import { sortByMetric } from "./rank.js";
  * @typedef {"all" | "visible" | "top" | "selected"} Shown
  *
  * What a link says of the view of curves.
- * @typedef {object} Settings
+ * @typedef {object} OwnSettings
  * @property {string[]} metrics
- * @property {XAxis} x
  * @property {Shown} show
  * @property {number} k  How many of the best.
- * @property {number} smoothing
- * @property {boolean} xLog
- * @property {boolean} yLog
  * @property {boolean} hidesOutliers
  * @property {"" | "trial" | "metric"} tint  What colours say; "" for what suits the number of curves.
  * @property {{zoom: import("./plot.js").Zoom, chart: string} | null} range
+ *
+ * @typedef {OwnSettings & Axes<XAxis>} Settings
+ */
+/**
+ * @template {string} X
+ * @typedef {{x: X, smoothing: number, xLog: boolean, yLog: boolean}} Axes
  */
 
+/** @type {XAxis[]} */
 const X_AXES = ["batches", "epochs", "relative", "wall"];
 const SHOWN = ["all", "visible", "top", "selected"];
 
@@ -34,15 +37,28 @@ export function readSettings(query, data) {
   const named = readNames(query.metrics).filter((name) => data.metricNames.includes(name));
   return {
     metrics: named.length ? named : chooseMetrics(data),
-    x: oneOf(query.x, X_AXES, "batches"),
+    ...readAxes(query, X_AXES),
     show: oneOf(query.show, SHOWN, "visible"),
     k: Math.max(1, Math.floor(Number(query.k)) || 10),
-    smoothing: Math.min(0.99, Math.max(0, Number(query.smooth) || 0)),
-    xLog: query.xlog === "1",
-    yLog: query.ylog === "1",
     hidesOutliers: query.outliers === "hide",
     tint: oneOf(query.tint, ["trial", "metric"], ""),
     range: readRange(query.range),
+  };
+}
+
+/**
+ * Returns what a link says of the axes of curves.
+ * @template {string} X
+ * @param {Record<string, string>} query
+ * @param {X[]} known  Horizontal axes; the first is the usual one.
+ * @returns {Axes<X>}
+ */
+export function readAxes(query, known) {
+  return {
+    x: oneOf(query.x, known, known[0]),
+    smoothing: Math.min(0.99, Math.max(0, Number(query.smooth) || 0)),
+    xLog: query.xlog === "1",
+    yLog: query.ylog === "1",
   };
 }
 

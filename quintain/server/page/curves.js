@@ -19,7 +19,7 @@ const MAX_ASKED_IDS = 200;
 const MAX_HUES = 24;
 const MAX_DETAILS = 2;
 const TRAINING_DASH = [5, 3];
-const X_LABELS = { batches: "batches", epochs: "epochs", relative: "time since its start", wall: "wall time" };
+const X_LABELS = { batches: "batches", epochs: "epochs", relative: "time since the start", wall: "time of day" };
 const X_KINDS = /** @type {const} */ ({ batches: "number", epochs: "number", relative: "duration", wall: "clock" });
 
 /**

@@ -63,8 +63,8 @@ export function RangeForm({ axis, range, logs, route, onChange, onClose }) {
     ${axis.categories.length
       ? html`<${CategoryRange} axis=${axis} range=${range} onChange=${onChange} />`
       : html`<${NumberRange} axis=${axis} range=${range} onChange=${onChange} />
-        <${Check} label="logarithmic" checked=${axis.isLog} onChange=${flip} />`}
-    ${axis.numMissing > 0 && html`<${Check} label=${`only the ${axis.numMissing} missing`} checked=${range instanceof Set && range.has("")}
+        <${Check} label="Log" checked=${axis.isLog} onChange=${flip} />`}
+    ${axis.numMissing > 0 && html`<${Check} label=${`Only the ${axis.numMissing} missing`} checked=${range instanceof Set && range.has("")}
       onChange=${(/** @type {boolean} */ on) => onChange(on ? new Set([""]) : null)} />`}
     ${range && html`<${Button} kind="quiet" onClick=${() => onChange(null)}>All<//>`}
     <span class="space"></span><${Button} kind="quiet" label="Close" onClick=${onClose}>✕<//>

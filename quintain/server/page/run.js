@@ -25,7 +25,7 @@ export function RunView({ name, route }) {
   const tab = route.query.tab ?? "curves";
   const state = records.records?.[0].state || details.run.state;
   const run = { ...details.run, state, step: Math.max(details.run.step, ...lastSteps(records.records?.[0])) };
-  const evaluations = records.records?.[0].evaluations.steps.length;
+  const evaluations = records.records?.[0].evaluations.steps.length ?? null;
   const tabs = [
     { key: "curves", label: "Curves" },
     { key: "evaluations", label: "Evaluations", count: evaluations },

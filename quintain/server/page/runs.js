@@ -1,5 +1,6 @@
 // @ts-check
 // The list of runs of `quintain train`, and the comparison of those that are chosen.
+import { Choice } from "./chart_parts.js";
 import * as format from "./format.js";
 import { RunCompare } from "./run_compare.js";
 import { sortRows } from "./run_data.js";
@@ -62,9 +63,8 @@ function RunTable({ runs, chosen, route }) {
       one.key === key ? (sort.startsWith("-") ? " ↓" : " ↑") : ""}</button></th>`;
   return html`
     <div class="row run-settings"><label class="check"><input type="checkbox" checked=${isLive}
-      onChange=${(/** @type {any} */ event) => route.setQuery({ live: event.target.checked ? 1 : null })} />hide ended runs</label>
-    ${names.length > 1 && html`<label>metric <select value=${metric} onChange=${(/** @type {any} */ event) => route.setQuery({ metric: event.target.value })}>
-      ${names.map((name) => html`<option key=${name} value=${name}>${name}</option>`)}</select></label>`}</div>
+      onChange=${(/** @type {any} */ event) => route.setQuery({ live: event.target.checked ? 1 : null })} />Hide ended runs</label>
+    ${names.length > 1 && html`<${Choice} label="Metric" value=${metric} options=${names.map((name) => [name, name])} onChange=${(/** @type {string} */ name) => route.setQuery({ metric: name })} />`}</div>
     <div class="plain-box"><table class="plain run-table"><thead><tr><th scope="col"><span class="visually-hidden">compare</span></th>${columns.map(header)}</tr></thead>
     <tbody>${shown.map((run) => html`<tr key=${run.name}>
       <td><input type="checkbox" aria-label=${`Choose ${run.label}`} checked=${chosen.includes(run)} onChange=${(/** @type {any} */ event) => choose(run.name, event.target.checked)} /></td>

@@ -78,9 +78,9 @@ function Controls({ data, varying, x, y, color, isMetric, route }) {
       onChange=${(/** @type {string} */ key) => setQuery({ sy: key, sylog: null, sz: null })} />
     <${Choice} label="Colour" value=${color || "none"} options=${[["none", "none"], ...colors.map(option)]}
       onChange=${(/** @type {string} */ key) => setQuery({ sc: key })} />
-    ${x && html`<${Check} label="log x" checked=${isLog("x")} onChange=${(/** @type {boolean} */ on) => setQuery({ sxlog: on ? 1 : 0, sz: null })} />`}
-    <${Check} label="log y" checked=${isLog("y")} onChange=${(/** @type {boolean} */ on) => setQuery({ sylog: on ? 1 : 0, sz: null })} />
-    ${isMetric && html`<${Check} label="rank" title="Plot ranks instead of values, so that outliers do not compress the rest" checked=${query.rank === "1"}
+    ${x && html`<${Check} label="Log x" checked=${isLog("x")} onChange=${(/** @type {boolean} */ on) => setQuery({ sxlog: on ? 1 : 0, sz: null })} />`}
+    <${Check} label="Log y" checked=${isLog("y")} onChange=${(/** @type {boolean} */ on) => setQuery({ sylog: on ? 1 : 0, sz: null })} />
+    ${isMetric && html`<${Check} label="Rank" title="Plot ranks instead of values, so that outliers do not compress the rest" checked=${query.rank === "1"}
       onChange=${(/** @type {boolean} */ on) => setQuery({ rank: on ? 1 : null, sz: null })} />`}
     ${x && readRange(query.sz) && html`<${Button} kind="quiet" onClick=${() => setQuery({ sz: null })}>Reset zoom<//>`}
   </div>`;

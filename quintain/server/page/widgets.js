@@ -49,8 +49,8 @@ export function Problem({ error, retry }) {
     ${retry && html`<${Button} onClick=${retry}>Try again<//>`}</div>`;
 }
 
-/** Links that look like tabs.
- * @param {{tabs: {key: string, label: string, count?: string}[], current: string, hrefOf: (key: string) => string,
+/** Links that look like tabs. A count that is null is not known yet, and has its room.
+ * @param {{tabs: {key: string, label: string, count?: string | number | null}[], current: string, hrefOf: (key: string) => string,
  *   label?: string}} props */
 export function Tabs({ tabs, current, hrefOf, label = "views" }) {
   const bar = useRef();
