@@ -11,6 +11,7 @@ import json
 import math
 import pathlib
 import random
+import re
 import secrets
 import struct
 import time
@@ -292,6 +293,7 @@ class Server(http.server.ThreadingHTTPServer):
 
     daemon_threads = True
     is_over = False
+    home: Home
 
     def stop(self) -> None:
         """Stops answering, and ends what is being sent."""
@@ -363,11 +365,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.send(
                 200,
                 "application/octet-stream",
-                self.home.to_curves(query.get("metric", []), trial_ids),
+                self.home.to_curves(query.get("metric", list(METRICS)), trial_ids),
             )
         elif path.endswith("/checkpoints"):
             checkpoint = {"uuid": UUID, "state": "COMPLETED", "metric": 0.9, "total_batches": 9}
             self.send_json(200, [checkpoint])
+        elif found := re.fullmatch(r"/trials/([0-9]+)", path):
+            self.send_json(200, self.home.trials[int(found[1]) - 1])
         elif path in answers:
             self.send_json(200, answers[path]())
         elif path == "/experiments/1/trials":
@@ -428,8 +432,10 @@ def build_server(
     *, num_trials: int = 100, port: int = 0, is_live: bool = False, is_empty: bool = False
 ) -> Server:
     """Returns a server of made-up data; `serve_forever` runs it."""
-    handler = functools.partial(Handler, Home(0 if is_empty else num_trials), is_live, is_empty)
-    return Server(("127.0.0.1", port), handler)
+    home = Home(0 if is_empty else num_trials)
+    server = Server(("127.0.0.1", port), functools.partial(Handler, home, is_live, is_empty))
+    server.home = home
+    return server
 
 
 def main() -> None:

@@ -30,8 +30,9 @@ const FACTS = [["total_batches", "batches"], ["duration", "duration"], ["restart
  * @param {Set<number>} props.selection
  * @param {(selection: Set<number>) => void} props.setSelection
  * @param {import("./route.js").Route} props.route
+ * @param {Map<number, number>} props.stops  Rungs at which trials were stopped early.
  */
-export function CompareView({ data, selection, setSelection, route }) {
+export function CompareView({ data, selection, setSelection, route, stops }) {
   const version = useVersion(data, false);
   const settings = useMemo(() => readSettings(route.query, data), [JSON.stringify(route.query), data, data.metricNames.length]);
   const rows = useSame([...selection].map((id) => data.rowOf(id)).filter((row) => row >= 0));
@@ -57,7 +58,7 @@ export function CompareView({ data, selection, setSelection, route }) {
       <${Check} label="Only differences" checked=${route.query.all !== "1"} onChange=${(/** @type {boolean} */ on) => route.setQuery({ all: on ? null : 1 })} />
       <span class="space"></span>${others}
     </div>
-    <${ComparisonTable} ...${{ data, version, groups, looks, rows, selection, setSelection }} hasAll=${route.query.all === "1"} />
+    <${ComparisonTable} ...${{ data, version, groups, looks, rows, selection, setSelection, stops }} hasAll=${route.query.all === "1"} />
     ${groups.length > MAX_COLUMNS && html`<p class="chart-note">The table has the first ${MAX_COLUMNS} of ${groups.length}.</p>`}
     <${CurveControls} data=${data} settings=${settings} route=${route} isCompared=${true} />
     ${error && html`<${Problem} error=${error} retry=${retry} />`}
@@ -75,7 +76,7 @@ function listGroups(data, rows, isGrouped) {
 }
 
 /** @param {any} props */
-function ComparisonTable({ data, groups, looks, rows, hasAll, selection, setSelection }) {
+function ComparisonTable({ data, groups, looks, rows, hasAll, selection, setSelection, stops }) {
   const shown = /** @type {Group[]} */ (groups.slice(0, MAX_COLUMNS));
   const differing = listDifferences(data, rows);
   const columns = hasAll ? data.columns.filter((/** @type {any} */ column) => column.source === "hparam") : differing;
@@ -91,7 +92,7 @@ function ComparisonTable({ data, groups, looks, rows, hasAll, selection, setSele
       ${group.rows.length > 1 ? `${group.rows.length} seeds: ` : "Trial "}${group.rows.map((row, i) => html`${i ? ", " : ""}<a href=${`#/trials/${data.ids[row]}`}>${data.ids[row]}</a>`)}
       <${Button} kind="quiet" label=${`Take ${group.name} out`} onClick=${() => remove(group)}>✕<//></th>`)}</tr></thead>
     <tbody>
-      <tr><th scope="row">state</th>${shown.map((group) => html`<td>${[...new Set(group.rows.map((row) => data.value("state", row)))].map((state) => html`<${Badge} state=${state} />`)}</td>`)}</tr>
+      <tr><th scope="row">state</th>${shown.map((group) => html`<td>${listStates(data, group.rows, stops).map((one) => html`<${Badge} ...${one} />`)}</td>`)}</tr>
       ${FACTS.map(([key, label]) => html`<tr key=${key}><th scope="row">${label}</th>${shown.map((group) => html`<td>${join(group.rows.map((row) => format.cell(data.value(key, row), key === "duration" ? "duration" : "number")))}</td>`)}</tr>`)}
     </tbody>
     <tbody><tr class="section"><th scope="rowgroup" colspan=${shown.length + 1}>${hasAll ? "All hyperparameters" : "Hyperparameters that differ"}</th></tr>
@@ -104,6 +105,12 @@ function ComparisonTable({ data, groups, looks, rows, hasAll, selection, setSele
       ${metrics.flatMap((/** @type {string} */ name) => ["best", "last"].filter((part) => data.column(`${name}.${part}`)).map((part) => html`<${MetricRow} key=${`${name}.${part}`} data=${data} groups=${shown} name=${name} part=${part} />`))}
     </tbody>
   </table></div>`;
+}
+
+/** Different states of trials once each. @param {any} data @param {number[]} rows @param {Map<number, number>} stops */
+function listStates(data, rows, stops) {
+  const states = rows.map((row) => ({ state: data.value("state", row), rung: stops.get(data.ids[row]) }));
+  return [...new Map(states.map((one) => [JSON.stringify(one), one])).values()];
 }
 
 /** @param {{data: any, groups: Group[], name: string, part: string}} props */
