@@ -81,6 +81,23 @@ def test_axes_are_moved_and_brushed_by_the_keyboard(serve, open_page):
     expect(page).to_have_url(re.compile(r"brush=.*learning_rate.*(,|%2C)0\.001"))
 
 
+def test_the_value_of_a_metric_is_chosen_for_all_views(serve, open_page):
+    page = open_page(serve(num_trials=30), "#/experiments/1?tab=trials")
+    value = page.get_by_role("combobox", name="Value of validation/accuracy").first
+    expect(page.get_by_role("columnheader", name="accuracy (max)")).to_be_visible()
+
+    value.select_option("(min)")
+    expect(page).to_have_url(re.compile("agg=validation%2Faccuracy%3Amin"))
+    expect(page.get_by_role("columnheader", name="accuracy (min)")).to_be_visible()
+    expect(page.locator(".grid-body .grid-row").first).to_contain_text("0.05")
+    page.get_by_role("link", name="Parallel").click()
+    expect(page.get_by_role("button", name="accuracy (min)", exact=True)).to_be_visible()
+    page.get_by_role("link", name="Scatter").click()
+    expect(page.get_by_role("group", name="accuracy (min) by dropout")).to_be_visible()
+    value.select_option("(max)")
+    expect(page).not_to_have_url(re.compile("agg="))
+
+
 def test_a_legend_names_settings_and_hides_curves(serve, open_page):
     page = open_page(
         serve(num_trials=3), "#/experiments/1?tab=curves&show=all&metrics=training/loss"

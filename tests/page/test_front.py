@@ -28,7 +28,7 @@ def read_column(page, place):
 def test_table_of_10000_trials_keeps_few_rows_in_the_document_and_sorts_nan_last(serve, open_page):
     page = open_page(serve(num_trials=10_000), "#/experiments/1?tab=trials")
 
-    expect(page.get_by_role("columnheader", name="best accuracy")).to_have_attribute(
+    expect(page.get_by_role("columnheader", name="accuracy (max)")).to_have_attribute(
         "aria-sort", "descending"
     )
     best = [float(value) for value in read_column(page, 3)[:10]]
@@ -119,7 +119,7 @@ def test_overview_has_the_best_trial_its_use_and_what_became_of_the_others(serve
     expect(page.get_by_role("region", name="What failed")).to_contain_text("loss</b> is NaN")
 
     page.get_by_role("link", name="Trials 200").click()
-    expect(page.get_by_role("columnheader", name="best accuracy")).to_have_attribute(
+    expect(page.get_by_role("columnheader", name="accuracy (max)")).to_have_attribute(
         "aria-sort", "descending"
     )
     page.get_by_label("Filter trials").fill("id < 20")

@@ -2,7 +2,10 @@
 /** Small parts of several charts: what is said of a trial, the legend of shades, settings. */
 import { brief } from "./chart_table.js";
 import { listDifferences } from "./comparison.js";
+import { readParts, writeParts } from "./curve_choice.js";
+import { PARTS } from "./experiment_data.js";
 import * as format from "./format.js";
+import { useRoute } from "./route.js";
 import { html, useMemo } from "./vendor/preact.js";
 
 const MAX_SETTINGS = 8;
@@ -81,6 +84,24 @@ export function AxisControls({ across, axes, setQuery, hasXLog = false }) {
       <output class="short-output">${axes.smoothing || "off"}</output></label>
     ${hasXLog && check("Log x", "xlog", axes.xLog)}
     ${check("Log y", "ylog", axes.yLog)}`;
+}
+
+/**
+ * Which value a metric is shown by, as its smallest; it stands in the URL, and all views follow.
+ * @param {{metric: string, usual: import("./experiment_data.js").Part}} props
+ */
+export function PartChoice({ metric, usual }) {
+  const { query, setQuery } = useRoute();
+  const { [metric]: chosen = usual, ...others } = readParts(query.agg);
+  return html`<select class="part" aria-label=${`Value of ${metric}`} title="Change which value is shown" value=${chosen}
+    onChange=${(/** @type {any} */ event) => setQuery({ agg: writeParts(event.currentTarget.value === usual ? others : { ...others, [metric]: event.currentTarget.value }) })}>
+    ${PARTS.map((part) => html`<option key=${part} value=${part} selected=${part === chosen}>(${part})</option>`)}</select>`;
+}
+
+/** The same for a column, if it is one of a metric. @param {{data: import("./experiment_data.js").ExperimentData, of: string}} props */
+export function ColumnPart({ data, of: key }) {
+  const metric = data.column(key)?.metric;
+  return metric === undefined ? null : html`<${PartChoice} metric=${metric} usual=${data.usualPart(metric)} />`;
 }
 
 /** @param {{color: string, dash: number[]}} props */

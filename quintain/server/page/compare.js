@@ -2,7 +2,7 @@
 /** Trials side by side: only the settings that differ, metrics and curves; group seeds. */
 import { Chart } from "./chart.js";
 import { nameCurve, useCurves, useSame, useVersion } from "./chart_data.js";
-import { Check, Swatch } from "./chart_parts.js";
+import { Check, ColumnPart, Swatch } from "./chart_parts.js";
 import { brief } from "./chart_table.js";
 import { assignLooks, useTheme } from "./colors.js";
 import { averageLines, findSpread, groupBySettings, listDifferences } from "./comparison.js";
@@ -102,7 +102,7 @@ function ComparisonTable({ data, groups, looks, rows, hasAll, selection, setSele
       <tr><th scope="row">seed</th>${shown.map((group) => html`<td>${join(group.rows.map((row) => String(data.value("seed", row) ?? "")))}</td>`)}</tr>
     </tbody>
     <tbody><tr class="section"><th scope="rowgroup" colspan=${shown.length + 1}>Metrics${shown.some((group) => group.rows.length > 1) ? ": mean ± standard deviation (n)" : ""}</th></tr>
-      ${metrics.flatMap((/** @type {string} */ name) => ["best", "last"].filter((part) => data.column(`${name}.${part}`)).map((part) => html`<${MetricRow} key=${`${name}.${part}`} data=${data} groups=${shown} name=${name} part=${part} />`))}
+      ${metrics.map((/** @type {string} */ name) => html`<${MetricRow} key=${name} data=${data} groups=${shown} name=${name} />`)}
     </tbody>
   </table></div>`;
 }
@@ -113,14 +113,14 @@ function listStates(data, rows, stops) {
   return [...new Map(states.map((one) => [JSON.stringify(one), one])).values()];
 }
 
-/** @param {{data: any, groups: Group[], name: string, part: string}} props */
-function MetricRow({ data, groups, name, part }) {
-  const values = data.get(`${name}.${part}`);
+/** @param {{data: any, groups: Group[], name: string}} props */
+function MetricRow({ data, groups, name }) {
+  const values = data.get(name);
   const spreads = groups.map((group) => findSpread(group.rows.map((row) => values[row])));
   const isSmallerBetter = data.isSmallerBetter(name);
   const sign = isSmallerBetter ? 1 : -1;
   const best = Math.min(...spreads.map((spread) => (Number.isFinite(spread.mean) ? sign * spread.mean : Infinity)));
-  return html`<tr><th scope="row"><bdi>${name}</bdi> <span class="muted">${part}</span></th>
+  return html`<tr><th scope="row"><bdi>${name}</bdi> <${ColumnPart} data=${data} of=${name} /></th>
     ${spreads.map((spread, i) => html`<td class=${groups.length > 1 && isSmallerBetter !== null && sign * spread.mean === best ? "best" : ""}>${writeSpread(spread, groups[i], values)}</td>`)}</tr>`;
 }
 

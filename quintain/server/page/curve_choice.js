@@ -1,9 +1,11 @@
 // @ts-check
 /** Which curves are shown, and by what. Pure: no page, no canvas. */
+import { PARTS } from "./experiment_data.js";
 import { sortByMetric } from "./rank.js";
 
 /**
  * @typedef {import("./experiment_data.js").ExperimentData} ExperimentData
+ * @typedef {import("./experiment_data.js").Part} Part
  * @typedef {import("./curve_cache.js").Curve} Curve
  * @typedef {"batches" | "epochs" | "relative" | "wall"} XAxis
  * @typedef {"all" | "visible" | "top" | "selected"} Shown
@@ -78,6 +80,21 @@ export function writeNames(names) {
   return names.map((name) => name.replace(/[%,]/g, encodeURIComponent)).join(",");
 }
 
+/**
+ * Returns which value each metric is shown by, where a link says so.
+ * @param {string | undefined} text  As `validation/loss:last`.
+ * @returns {Record<string, Part>}
+ */
+export function readParts(text) {
+  const pairs = readNames(text).map((pair) => [pair.slice(0, pair.lastIndexOf(":")), pair.slice(pair.lastIndexOf(":") + 1)]);
+  return Object.fromEntries(pairs.filter(([, part]) => PARTS.includes(/** @type {Part} */ (part))));
+}
+
+/** @param {Record<string, Part>} parts */
+export function writeParts(parts) {
+  return writeNames(Object.entries(parts).map((pair) => pair.join(":")));
+}
+
 /** @param {string | undefined} text @returns {Settings["range"]} */
 export function readRange(text) {
   const parts = (text ?? "").split(":");
@@ -136,7 +153,7 @@ export function groupMetrics(metrics) {
 export function chooseRows(data, { show, k, metrics }, visible, selection) {
   const ranked = metrics.includes(data.searchedMetric) ? data.searchedMetric : metrics[0];
   const order = (/** @type {ArrayLike<number>} */ rows) =>
-    ranked ? sortByMetric(/** @type {Float64Array} */ (data.get(data.valueKey(ranked))), rows, data.isSmallerBetter(ranked)) : Array.from(rows);
+    ranked ? sortByMetric(/** @type {Float64Array} */ (data.get(ranked)), rows, data.isSmallerBetter(ranked)) : Array.from(rows);
   if (show === "all") return order(Array.from({ length: data.numRows }, (_, row) => row));
   if (show === "selected") return order([...selection].map((id) => data.rowOf(id)).filter((row) => row >= 0));
   const rows = order(visible);

@@ -1,6 +1,6 @@
 // @ts-check
 /** What can be chosen of the view of curves; all of it stands in the URL. */
-import { AxisControls, Check, Choice } from "./chart_parts.js";
+import { AxisControls, Check, Choice, ColumnPart } from "./chart_parts.js";
 import { findEpochs, writeNames } from "./curve_choice.js";
 import { html, useState } from "./vendor/preact.js";
 import { Button, Menu } from "./widgets.js";
@@ -22,7 +22,7 @@ export function CurveControls({ data, settings, route, numSelected = 0, isCompar
   if (findEpochs(data)) axes.splice(1, 0, ["epochs", "epochs"]);
   return html`<div class="chart-controls">
     <${Menu} label=${settings.metrics.length === 1 ? settings.metrics[0] : `${settings.metrics.length} metrics`} title="Choose metrics">
-      <${MetricList} names=${data.metricNames} chosen=${settings.metrics}
+      <${MetricList} data=${data} names=${data.metricNames} chosen=${settings.metrics}
         onChange=${(/** @type {string[]} */ names) => set({ metrics: writeNames(names), range: null })} />
     <//>
     ${!isCompared && html`<${Choice} label="Trials" value=${settings.show} onChange=${(/** @type {string} */ show) => set({ show: show === "visible" ? null : show })}
@@ -38,8 +38,8 @@ export function CurveControls({ data, settings, route, numSelected = 0, isCompar
   </div>`;
 }
 
-/** @param {{names: string[], chosen: string[], onChange: (names: string[]) => void}} props */
-function MetricList({ names, chosen, onChange }) {
+/** @param {{data: any, names: string[], chosen: string[], onChange: (names: string[]) => void}} props */
+function MetricList({ data, names, chosen, onChange }) {
   const [text, setText] = useState("");
   const shown = names.filter((name) => name.toLowerCase().includes(text.toLowerCase()));
   const toggle = (/** @type {string} */ name) => {
@@ -49,6 +49,6 @@ function MetricList({ names, chosen, onChange }) {
   return html`<div class="metric-list">
     ${names.length >= MIN_SEARCHED && html`<input type="search" placeholder="Find a metric" aria-label="Find a metric" value=${text}
       onInput=${(/** @type {any} */ event) => setText(event.currentTarget.value)} />`}
-    ${shown.map((name) => html`<${Check} key=${name} label=${name} checked=${chosen.includes(name)} onChange=${() => toggle(name)} />`)}
+    ${shown.map((name) => html`<span key=${name} class="row"><${Check} label=${name} checked=${chosen.includes(name)} onChange=${() => toggle(name)} /><${ColumnPart} data=${data} of=${name} /></span>`)}
   </div>`;
 }

@@ -146,11 +146,11 @@ function mergePart(curve, part) {
  */
 function findShades(data, rows, metrics, isDark) {
   const name = (metrics.includes(data.searchedMetric) ? data.searchedMetric : metrics[0]) ?? "";
-  const values = name ? data.get(data.valueKey(name)) : new Float64Array(0);
+  const values = name ? data.get(name) : new Float64Array(0);
   const [lo, hi] = findUsualExtent([rows.map((row) => values[row])], false) ?? [0, 1];
   const scale = buildScale(lo, hi);
   const shades = listShades(isDark, data.isSmallerBetter(name));
-  return { label: `${data.isSmallerBetter(name) === null ? "last" : "best"} ${name}`, lo, hi, shades, unit: (/** @type {number} */ row) => clamp(scale.toUnit(values[row])) };
+  return { label: data.column(name)?.label ?? name, lo, hi, shades, unit: (/** @type {number} */ row) => clamp(scale.toUnit(values[row])) };
 }
 
 /** Returns the zoom of a chart: its own, or the horizontal one of another chart. @param {any} settings @param {string} chart @param {import("./chart.js").Series[]} series */

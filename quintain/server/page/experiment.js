@@ -6,6 +6,7 @@ import { get, getBuffer } from "./api.js";
 import { subscribe, watchConnection } from "./events.js";
 import { LazyView } from "./lazy.js";
 import { applyBrush, readBrush, writeBrush } from "./brush.js";
+import { readParts } from "./curve_choice.js";
 import { ExperimentData } from "./experiment_data.js";
 import { Labels, nameOf } from "./experiments.js";
 import { FilterBar } from "./filter_bar.js";
@@ -46,6 +47,7 @@ export function ExperimentView({ experimentId, route, status }) {
   const { query, setQuery } = route;
   // A link may name trials that another experiment has, or had.
   const selection = useMemo(() => new Set(parseIds(query.sel).filter((id) => data.rowOf(id) >= 0)), [data, query.sel, data.numRows]);
+  useEffect(() => data.chooseParts(readParts(query.agg)), [data, query.agg]);
   const brush = useMemo(() => readBrush(query.brush ?? ""), [query.brush]);
   const filter = useFilter(experimentId, query.where ?? "", version);
   const states = useMemo(() => new Set((query.state ?? "").split(",").filter(Boolean)), [query.state]);

@@ -1,9 +1,10 @@
 // @ts-check
 // Some runs of `quintain train` beside each other: their curves, and the settings that differ.
 import { get } from "./api.js";
+import { PartChoice } from "./chart_parts.js";
 import * as format from "./format.js";
 import { RunCharts } from "./run_charts.js";
-import { findDifferences } from "./run_data.js";
+import { findDifferences, readValues, usualPart } from "./run_data.js";
 import { useRecords } from "./run_live.js";
 import { OpenTensorBoard } from "./tensorboard_button.js";
 import { html, useEffect, useState } from "./vendor/preact.js";
@@ -19,13 +20,19 @@ export function RunCompare({ runs, route }) {
       <${OpenTensorBoard} runs=${runs} />
       <${Button} onClick=${() => route.setQuery({ compare: null }, { push: true })}>All runs<//></div>
     ${error && html`<${Problem} error=${error} retry=${ask} />`}
-    <${Differences} runs=${runs} labels=${labels} />
+    <${Differences} runs=${runs} labels=${labels} valueOf=${readValues(runs, route.query.agg)} />
     ${records ? html`<${RunCharts} version=${`${names.join()} ${version}`} route=${route}
       runs=${records.map((one, index) => ({ label: labels[index], records: one }))} />` : !error && html`<${Loading} />`}`;
 }
 
-/** @param {{runs: any[], labels: string[]}} props */
-function Differences({ runs, labels }) {
+/** Which value a metric of runs is shown by, where there is a choice. @param {{runs: any[], metric: string}} props */
+export function RunPart({ runs, metric }) {
+  const usual = usualPart(runs, metric);
+  return usual === null ? null : html`<${PartChoice} metric=${metric} usual=${usual} />`;
+}
+
+/** @param {{runs: any[], labels: string[], valueOf: (run: any, metric: string) => number | undefined}} props */
+function Differences({ runs, labels, valueOf }) {
   const [details, setDetails] = useState(/** @type {any[] | null} */ (null));
   const [error, setError] = useState(/** @type {any} */ (null));
   const names = runs.map((run) => run.name);
@@ -51,9 +58,9 @@ function Differences({ runs, labels }) {
         value === undefined ? html`<span class="muted">none</span>` : html`<code dir="auto">${JSON.stringify(value)}</code>`}</td>`)}</tr>`)}
       ${!rows.length && html`<tr><th scope="row">settings</th><td colspan=${runs.length} class="muted">All settings are the same.</td></tr>`}
     </tbody></table></div>
-    <details class="run-speed"><summary>Last metrics (${metrics.length})</summary><div class="plain-box"><table class="plain">
+    <details class="run-speed"><summary>Metrics (${metrics.length})</summary><div class="plain-box"><table class="plain">
       <thead><tr><th scope="col">Metric</th>${runs.map((run, index) => html`<th key=${run.name} scope="col" class="number">${labels[index]}</th>`)}</tr></thead>
-      <tbody>${metrics.map((name) => html`<tr key=${name}><th scope="row">${name}</th>${runs.map((run) => html`<td key=${run.name} class="number">${format.number(run.metrics[name])}</td>`)}</tr>`)}</tbody></table></div></details>`;
+      <tbody>${metrics.map((name) => html`<tr key=${name}><th scope="row">${name} <${RunPart} runs=${runs} metric=${name} /></th>${runs.map((run) => html`<td key=${run.name} class="number">${format.number(valueOf(run, name))}</td>`)}</tr>`)}</tbody></table></div></details>`;
 }
 
 /** Takes away what all names begin with. @param {string[]} labels */

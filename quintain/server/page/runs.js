@@ -2,8 +2,8 @@
 // The list of runs of `quintain train`, and the comparison of those that are chosen.
 import { Choice } from "./chart_parts.js";
 import * as format from "./format.js";
-import { RunCompare } from "./run_compare.js";
-import { sortRows } from "./run_data.js";
+import { RunCompare, RunPart } from "./run_compare.js";
+import { readValues, sortRows } from "./run_data.js";
 import { useRuns } from "./run_live.js";
 import { OpenTensorBoard } from "./tensorboard_button.js";
 import { html } from "./vendor/preact.js";
@@ -44,10 +44,8 @@ function RunTable({ runs, chosen, route }) {
   const { find = "", sort = "-time" } = route.query;
   const metric = route.query.metric ?? chooseMetric(runs);
   const names = [...new Set(runs.flatMap((run) => Object.keys(run.metrics)))].sort();
-  const columns = [...COLUMNS.slice(0, 4), { key: "metric", label: metric, isNumber: true, value: (/** @type {any} */ run) => {
-    const value = run.metrics[metric];
-    return value === undefined || value === null ? undefined : format.toNumber(value);
-  } }, COLUMNS[4]];
+  const valueOf = readValues(runs, route.query.agg);
+  const columns = [...COLUMNS.slice(0, 4), { key: "metric", label: metric, isNumber: true, value: (/** @type {any} */ run) => valueOf(run, metric) }, COLUMNS[4]];
   const key = sort.replace(/^-/, "");
   const column = columns.find((one) => one.key === key) ?? COLUMNS[4];
   const wanted = find.toLowerCase();
@@ -60,7 +58,7 @@ function RunTable({ runs, chosen, route }) {
   const header = (/** @type {any} */ one) => html`<th key=${one.key} scope="col" class=${one.isNumber ? "number" : ""}
     aria-sort=${one.key === key ? (sort.startsWith("-") ? "descending" : "ascending") : undefined}>
     <button type="button" class="run-sort" onClick=${() => route.setQuery({ sort: sort === one.key ? `-${one.key}` : one.key })}>${one.label}${
-      one.key === key ? (sort.startsWith("-") ? " ↓" : " ↑") : ""}</button></th>`;
+      one.key === key ? (sort.startsWith("-") ? " ↓" : " ↑") : ""}</button>${one.key === "metric" && html` <${RunPart} runs=${runs} metric=${metric} />`}</th>`;
   return html`
     <div class="row run-settings"><label class="check"><input type="checkbox" checked=${isLive}
       onChange=${(/** @type {any} */ event) => route.setQuery({ live: event.target.checked ? 1 : null })} />Hide ended runs</label>
@@ -72,7 +70,7 @@ function RunTable({ runs, chosen, route }) {
       <td><bdi>${run.experiment}</bdi>${run.problem && html`<span class="run-problem" title=${run.problem}>settings can't be read</span>`}</td>
       <td><${Badge} state=${run.state} /></td>
       <td class="number"><${Steps} run=${run} /></td>
-      <td class="number">${format.number(run.metrics[metric])}</td>
+      <td class="number">${format.number(valueOf(run, metric))}</td>
       <td class="nowrap" title=${format.time(run.time)}>${format.ago(run.time)}</td></tr>`)}</tbody></table></div>
     ${!shown.length && html`<p class="muted">${find ? `No ${isLive ? "running " : ""}run has “${find}” in its name.` : "No run is running."}</p>`}`;
 }

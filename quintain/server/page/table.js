@@ -1,6 +1,7 @@
 // @ts-check
 // A table of any number of rows: only those that are seen are in the document, and are used again while scrolling.
 import { Component, h, html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/preact.js";
+import { ColumnPart } from "./chart_parts.js";
 import * as format from "./format.js";
 
 /** @typedef {import("./column.js").Column} Column */
@@ -100,11 +101,11 @@ function Head({ data, rows, columns, groups, sort, onSort, selection, onSelect }
       <input ref=${check} type="checkbox" checked=${isAll} onChange=${toggleAll} aria-label="Select all shown trials" /></div>
     ${columns.map((/** @type {Column} */ column) => {
       const isSorted = sort.key === column.key;
-      return html`<div key=${column.key} class="grid-cell ${alignOf(column)}" role="columnheader"
+      return html`<div key=${column.key} class="grid-cell ${alignOf(column)}" role="columnheader" aria-label=${format.short(column.label)}
           aria-sort=${isSorted ? (sort.descending ? "descending" : "ascending") : "none"}>
         <button type="button" title=${`${format.short(column.path ?? column.label)}: sort`} onClick=${() => onSort(column.key)}>
-          <span class="grid-label">${format.short(column.label)}</span>
-          ${isSorted && html`<span aria-hidden="true">${sort.descending ? "↓" : "↑"}</span>`}</button></div>`;
+          <span class="grid-label">${format.short(column.metric ? data.shortName(column.key) : column.label)}</span>
+          ${isSorted && html`<span aria-hidden="true">${sort.descending ? "↓" : "↑"}</span>`}</button><${ColumnPart} data=${data} of=${column.key} /></div>`;
     })}</div></div>`;
 }
 

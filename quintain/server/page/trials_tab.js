@@ -11,7 +11,6 @@ import { Button, Empty, Menu, download } from "./widgets.js";
 /** @typedef {import("./experiment_data.js").ExperimentData} ExperimentData */
 
 const MOST_HPARAMS = 8;
-const USUAL = ["id", "state", "best_metric", "latest_metric", "total_batches", "duration"];
 const GROUPS = [["trial", "Trial"], ["hparam", "Hyperparameters"], ["metric", "Metrics"]];
 const PAGE = 20;
 
@@ -21,7 +20,7 @@ export function TrialsTab({ data, experiment, visible, version, status, stops, s
   const [active, setActive] = useState(-1);
   const { key, descending } = readSort(query.sort, data);
   const rows = useMemo(() => sortRows(data, visible, key, descending), [data, version, visible, key, descending]);
-  const columns = useMemo(() => pickColumns(data, query.cols), [data, data.columns.length, query.cols]);
+  const columns = useMemo(() => pickColumns(data, query.cols), [data, version, query.cols]);
   const phases = useMemo(() => readPhases(status, data.id), [status, data.id]);
   const onSort = (/** @type {string} */ next) => {
     const isDown = next === key ? !descending : isBestFirst(next, data);
@@ -45,7 +44,9 @@ export function TableTools({ data, visible, route }) {
   const { query, setQuery } = route;
   const save = () => {
     const { key, descending } = readSort(query.sort, data);
-    const text = toCsv(data, sortRows(data, visible, key, descending), data.columnNames());
+    // All values of a metric have columns of their own.
+    const keys = data.columnNames().filter((/** @type {string} */ name) => !data.metricNames.includes(name));
+    const text = toCsv(data, sortRows(data, visible, key, descending), keys);
     download(`experiment-${data.id}.csv`, text, "text/csv");
   };
   return html`<span class="row"><${Columns} data=${data} chosen=${query.cols} setQuery=${setQuery} />
@@ -122,7 +123,8 @@ function pickColumns(data, chosen) {
   if (picked.length) return picked;
   const fixed = new Set(data.hparams.filter(({ kind }) => kind === "const").map(({ path }) => path));
   const varied = data.columns.filter(({ source, path }) => source === "hparam" && !fixed.has(/** @type {string} */ (path)));
-  return [...data.columns.filter(({ key }) => USUAL.includes(key)), ...varied.slice(0, MOST_HPARAMS)];
+  const usual = ["id", "state", data.searchedKey, "latest_metric", "total_batches", "duration"].flatMap((key) => data.column(key) ?? []);
+  return [...usual, ...varied.slice(0, MOST_HPARAMS)];
 }
 
 /** Which of the active trials run, and which wait for slots. @param {any} status @param {number} id */
@@ -139,7 +141,7 @@ function readPhases(status, id) {
 function readSort(text, data) {
   const key = (text ?? "").replace(/^-/, "");
   if (data.column(key)) return { key, descending: text?.startsWith("-") ?? false };
-  return { key: "best_metric", descending: isBestFirst("best_metric", data) };
+  return { key: data.searchedKey, descending: isBestFirst(data.searchedKey, data) };
 }
 
 /** Whether the first click on a column puts large values first: those of metrics that are better so.

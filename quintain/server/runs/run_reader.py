@@ -1,5 +1,6 @@
 """Reader of a run's directory: progress, settings, checkpoints and curves."""
 
+import math
 import os
 import pathlib
 import re
@@ -47,6 +48,7 @@ class RunReader:
     def __init__(self) -> None:
         self._settings: dict[pathlib.Path, tuple[object, dict[str, Any], str]] = {}
         self._briefs: dict[pathlib.Path, tuple[object, dict[str, Any], str]] = {}
+        self._ranges: dict[pathlib.Path, tuple[str, dict[str, tuple[float, float]]]] = {}
         self._lock = threading.Lock()
 
     def summarize(self, found: run_index.FoundRun) -> training_run.TrainingRun:
@@ -75,6 +77,7 @@ class RunReader:
             step=step,
             train_steps=train_steps,
             metrics=metrics,
+            ranges=self._find_ranges(directory),
             time=last_secs,
             problem=problem,
         )
@@ -131,9 +134,24 @@ class RunReader:
         """Forgets the settings of runs that are not listed any more."""
         kept = set(paths)
         with self._lock:
-            for settings in (self._settings, self._briefs):
-                for path in settings.keys() - kept:
-                    del settings[path]
+            for known in (self._settings, self._briefs, self._ranges):
+                for path in known.keys() - kept:
+                    del known[path]
+
+    def _find_ranges(self, directory: pathlib.Path) -> dict[str, tuple[float, float]]:
+        """Returns the extents of the metrics of evaluations; only new records are read."""
+        with self._lock:
+            cursor, ranges = self._ranges.get(directory, ("", {}))
+        new = run_lines.read_new(directory / EVALUATIONS_FILE, cursor)
+        ranges = {} if new.is_reset else dict(ranges)
+        for entry in new.entries:
+            for name, value in run_lines.flatten(entry["metrics"]).items():
+                if math.isfinite(value):
+                    low, high = ranges.get(name, (value, value))
+                    ranges[name] = (min(low, value), max(high, value))
+        with self._lock:
+            self._ranges[directory] = (new.cursor, ranges)
+        return ranges
 
     def _read_settings(
         self, directory: pathlib.Path, *, is_brief: bool = False

@@ -31,6 +31,21 @@ def test_a_summary_tells_how_far_a_run_is(make_run, reader):
     assert summary.metrics == {"training_loss": 0.05, "task|bleu": 20.0, "validation_loss": 5.0}
 
 
+def test_metrics_of_evaluations_have_ranges_that_grow_and_begin_anew(make_run, reader):
+    run = make_run()
+    assert reader.summarize(run).ranges == {"validation_loss": (2.5, 5.0)}
+    path = run.path / "evaluations.jsonl"
+    more = [
+        {"step": step, "metrics": {"validation_loss": loss}}
+        for step, loss in ((30, None), (40, 9.0))
+    ]
+    with path.open("a") as file:
+        file.writelines(f"{json.dumps(each)}\n" for each in more)
+    assert reader.summarize(run).ranges == {"validation_loss": (2.5, 9.0)}
+    path.write_text(f"{json.dumps(more[1])}\n")
+    assert reader.summarize(run).ranges == {"validation_loss": (9.0, 9.0)}
+
+
 def test_a_run_at_its_last_step_has_ended(make_run, reader):
     run = make_run(steps=(40,))
 
