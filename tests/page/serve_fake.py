@@ -47,12 +47,14 @@ SPACE = {
 class Home:
     """One experiment of many trials, which may grow."""
 
-    def __init__(self, num_trials: int) -> None:
+    def __init__(self, num_trials: int, num_seeds: int = 1) -> None:
         self.random = random.Random(5)
         self.start = time.time() - 3600
         self.id = secrets.token_hex(4)
         self.cursor = 0
         self.trials = [self.make_trial(number) for number in range(1, num_trials + 1)]
+        for at, one in enumerate(self.trials):
+            one["hparams"] = self.trials[at - at % num_seeds]["hparams"]
 
     @property
     def cursor_text(self) -> str:
@@ -429,10 +431,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 def build_server(
-    *, num_trials: int = 100, port: int = 0, is_live: bool = False, is_empty: bool = False
+    *,
+    num_trials: int = 100,
+    num_seeds: int = 1,
+    port: int = 0,
+    is_live: bool = False,
+    is_empty: bool = False,
 ) -> Server:
     """Returns a server of made-up data; `serve_forever` runs it."""
-    home = Home(0 if is_empty else num_trials)
+    home = Home(0 if is_empty else num_trials, num_seeds)
     server = Server(("127.0.0.1", port), functools.partial(Handler, home, is_live, is_empty))
     server.home = home
     return server

@@ -102,15 +102,38 @@ def test_a_legend_names_settings_and_hides_curves(serve, open_page):
     page = open_page(
         serve(num_trials=3), "#/experiments/1?tab=curves&show=all&metrics=training/loss"
     )
-    names = page.locator(".chart-legend button")
+    legend = page.get_by_role("table", name="Curves")
+    names = legend.get_by_title("Hide or show it")
     expect(names).to_have_count(3)
-    expect(names.first).to_contain_text("learning_rate")
+    head = legend.get_by_role("button", name="learning_rate")
+    rates = legend.locator("tbody td:nth-child(3)")
+    head.click()
+    upward = rates.all_text_contents()
+    head.click()
+    expect(head).to_contain_text("↓")
+    assert rates.all_text_contents() == upward[::-1] == sorted(upward, key=float)[::-1]
 
     names.first.click()
     expect(names.first).to_have_attribute("aria-pressed", "false")
     expect(page.get_by_role("group", name=re.compile("2 curves"))).to_be_visible()
     names.first.click()
     expect(page.get_by_role("group", name=re.compile("3 curves"))).to_be_visible()
+
+
+def test_seeds_are_one_curve_with_a_band_and_one_column(serve, open_page):
+    page = open_page(serve(num_trials=12, num_seeds=3), "#/experiments/1?tab=curves&show=all")
+    expect(page.get_by_role("group", name=re.compile("4 curves"))).to_be_visible()
+    legend = page.get_by_role("table", name="Curves")
+    expect(legend).to_contain_text("3 seeds: trials 1, 2, 3")
+    expect(legend).to_contain_text("±")
+
+    page.get_by_label("Group seeds").uncheck()
+    expect(page.get_by_role("group", name=re.compile("12 curves"))).to_be_visible()
+    expect(page).to_have_url(re.compile("seeds=0"))
+
+    page.evaluate("location.hash = '#/experiments/1?tab=compare&sel=1-6'")
+    expect(page.get_by_role("columnheader", name="3 seeds: 1, 2, 3")).to_be_visible()
+    expect(page.get_by_role("row", name="validation/accuracy")).to_contain_text("±")
 
 
 def pack_curves(url):

@@ -17,12 +17,13 @@ let numLegends = 0;
  * @param {import("./experiment_data.js").ExperimentData} props.data
  * @param {number} props.row
  * @param {[string, string][]} props.lines  What is said first: names and values.
+ * @param {string} [props.name]  Of a group of trials that it stands for.
  */
-export function TrialTip({ data, row, lines }) {
+export function TrialTip({ data, row, lines, name }) {
   const columns = useMemo(() => listDifferences(data, Array.from({ length: data.numRows }, (_, i) => i)), [data, data.version]);
   const hparams = columns.slice(0, MAX_SETTINGS).map((column) => /** @type {[string, string]} */ ([column.label, brief(data.value(column.key, row))]));
   return html`<div class="trial-tip">
-    <b>Trial ${data.ids[row]}</b> <span class="muted">${String(data.value("state", row) ?? "").toLowerCase()}</span>
+    ${name ? html`<b>${name}</b>` : html`<b>Trial ${data.ids[row]}</b> <span class="muted">${String(data.value("state", row) ?? "").toLowerCase()}</span>`}
     <dl>${[...lines, ...hparams].map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl>
     ${columns.length > MAX_SETTINGS && html`<span class="muted">and ${columns.length - MAX_SETTINGS} more</span>`}
   </div>`;
@@ -102,6 +103,13 @@ export function PartChoice({ metric, usual }) {
 export function ColumnPart({ data, of: key }) {
   const metric = data.column(key)?.metric;
   return metric === undefined ? null : html`<${PartChoice} metric=${metric} usual=${data.usualPart(metric)} />`;
+}
+
+/** Whether trials that differ in the seed only are one, where there are some. @param {{isSeeded: boolean, isGrouped: boolean}} props */
+export function SeedSwitch({ isSeeded, isGrouped }) {
+  const { setQuery } = useRoute();
+  return isSeeded && html`<${Check} label="Group seeds" title="Shows trials whose settings differ by the seed only as one: mean ± standard deviation"
+    checked=${isGrouped} onChange=${(/** @type {boolean} */ on) => setQuery({ seeds: on ? null : 0 })} />`;
 }
 
 /** @param {{color: string, dash: number[]}} props */

@@ -1,14 +1,12 @@
 // @ts-check
 /** Trials side by side: only the settings that differ, metrics and curves; group seeds. */
 import { Chart } from "./chart.js";
-import { nameCurve, useCurves, useSame, useVersion } from "./chart_data.js";
-import { Check, ColumnPart, Swatch } from "./chart_parts.js";
-import { brief } from "./chart_table.js";
+import { nameCurve, useCurves, useGroups, useSame, useVersion } from "./chart_data.js";
+import { Check, ColumnPart, SeedSwitch, Swatch } from "./chart_parts.js";
 import { assignLooks, useTheme } from "./colors.js";
-import { averageLines, findSpread, groupBySettings, listDifferences } from "./comparison.js";
+import { describeGroup, findSpread, joinCurves, listDifferences } from "./comparison.js";
 import { groupMetrics, readSettings } from "./curve_choice.js";
 import { CurveControls } from "./curve_controls.js";
-import * as format from "./format.js";
 import { formatPlace } from "./route.js";
 import { sortByMetric } from "./rank.js";
 import { html, useMemo } from "./vendor/preact.js";
@@ -19,10 +17,7 @@ const NUM_BEST = 5;
 /** @type {[string, string][]} */
 const FACTS = [["total_batches", "batches"], ["duration", "duration"], ["restarts", "restarts"]];
 
-/**
- * Trials that are shown as one: one trial, or several that differ in the seed only.
- * @typedef {{name: string, rows: number[], id: number}} Group
- */
+/** @typedef {import("./comparison.js").Group} Group */
 
 /**
  * @param {object} props
@@ -36,9 +31,7 @@ export function CompareView({ data, selection, setSelection, route, stops }) {
   const version = useVersion(data, false);
   const settings = useMemo(() => readSettings(route.query, data), [JSON.stringify(route.query), data, data.metricNames.length]);
   const rows = useSame([...selection].map((id) => data.rowOf(id)).filter((row) => row >= 0));
-  const isSeeded = useMemo(() => groupBySettings(data, rows).length < rows.length, [data, version, rows]);
-  const isGrouped = isSeeded && route.query.cm !== "0";
-  const groups = useMemo(() => listGroups(data, rows, isGrouped), [data, version, rows, isGrouped]);
+  const { groups, isSeeded, isGrouped } = useGroups(data, rows, route.query);
   const theme = useTheme();
   const looks = useMemo(() => assignLooks(groups.map((group) => group.id), theme.isDark), [groups, theme]);
   const { error, retry } = useCurves(data, settings.metrics, rows.map((row) => data.ids[row]));
@@ -53,8 +46,7 @@ export function CompareView({ data, selection, setSelection, route, stops }) {
   }
   return html`<section class="compare">
     <div class="chart-controls">
-      ${isSeeded && html`<${Check} label="Group seeds" title="Groups trials of equal hyperparameters: mean and standard deviation" checked=${isGrouped}
-        onChange=${(/** @type {boolean} */ on) => route.setQuery({ cm: on ? null : 0 })} />`}
+      <${SeedSwitch} isSeeded=${isSeeded} isGrouped=${isGrouped} />
       <${Check} label="Only differences" checked=${route.query.all !== "1"} onChange=${(/** @type {boolean} */ on) => route.setQuery({ all: on ? null : 1 })} />
       <span class="space"></span>${others}
     </div>
@@ -64,15 +56,6 @@ export function CompareView({ data, selection, setSelection, route, stops }) {
     ${error && html`<${Problem} error=${error} retry=${retry} />`}
     ${groupMetrics(settings.metrics).map(({ chart, metrics }) => html`<${GroupChart} key=${chart} ...${{ data, version, groups, looks, chart, metrics, settings }} />`)}
   </section>`;
-}
-
-/** @param {any} data @param {number[]} rows @param {boolean} isGrouped @returns {Group[]} */
-function listGroups(data, rows, isGrouped) {
-  const groups = isGrouped ? groupBySettings(data, rows) : rows.map((row) => [row]);
-  return groups.map((group) => {
-    const ids = group.map((row) => data.ids[row]);
-    return { rows: group, id: ids[0], name: ids.length > 1 ? `${ids.length} seeds: trials ${ids.join(", ")}` : `Trial ${ids[0]}` };
-  });
 }
 
 /** @param {any} props */
@@ -93,15 +76,15 @@ function ComparisonTable({ data, groups, looks, rows, hasAll, selection, setSele
       <${Button} kind="quiet" label=${`Take ${group.name} out`} onClick=${() => remove(group)}>✕<//></th>`)}</tr></thead>
     <tbody>
       <tr><th scope="row">state</th>${shown.map((group) => html`<td>${listStates(data, group.rows, stops).map((one) => html`<${Badge} ...${one} />`)}</td>`)}</tr>
-      ${FACTS.map(([key, label]) => html`<tr key=${key}><th scope="row">${label}</th>${shown.map((group) => html`<td>${join(group.rows.map((row) => format.cell(data.value(key, row), key === "duration" ? "duration" : "number")))}</td>`)}</tr>`)}
+      ${FACTS.map(([key, label]) => html`<tr key=${key}><th scope="row">${label}</th>${shown.map((group) => html`<td>${describeGroup(data, key, group.rows) || "–"}</td>`)}</tr>`)}
     </tbody>
     <tbody><tr class="section"><th scope="rowgroup" colspan=${shown.length + 1}>${hasAll ? "All hyperparameters" : "Hyperparameters that differ"}</th></tr>
       ${!columns.length && html`<tr><td colspan=${shown.length + 1} class="muted">${rows.length > 1 ? "None: these trials differ in the seed only." : "One trial has nothing to differ from."}</td></tr>`}
       ${columns.map((/** @type {any} */ column) => html`<tr key=${column.key} class=${hasAll && differing.includes(column) ? "differs" : ""}><th scope="row" title=${column.path}>${column.label}</th>
-        ${shown.map((group) => html`<td>${join(group.rows.map((row) => brief(data.value(column.key, row))))}</td>`)}</tr>`)}
-      <tr><th scope="row">seed</th>${shown.map((group) => html`<td>${join(group.rows.map((row) => String(data.value("seed", row) ?? "")))}</td>`)}</tr>
+        ${shown.map((group) => html`<td>${describeGroup(data, column.key, group.rows) || "–"}</td>`)}</tr>`)}
+      <tr><th scope="row">seed</th>${shown.map((group) => html`<td>${group.rows.map((row) => data.value("seed", row) ?? "–").join(", ")}</td>`)}</tr>
     </tbody>
-    <tbody><tr class="section"><th scope="rowgroup" colspan=${shown.length + 1}>Metrics${shown.some((group) => group.rows.length > 1) ? ": mean ± standard deviation (n)" : ""}</th></tr>
+    <tbody><tr class="section"><th scope="rowgroup" colspan=${shown.length + 1}>Metrics${shown.some((group) => group.rows.length > 1) ? ": mean ± standard deviation" : ""}</th></tr>
       ${metrics.map((/** @type {string} */ name) => html`<${MetricRow} key=${name} data=${data} groups=${shown} name=${name} />`)}
     </tbody>
   </table></div>`;
@@ -121,14 +104,7 @@ function MetricRow({ data, groups, name }) {
   const sign = isSmallerBetter ? 1 : -1;
   const best = Math.min(...spreads.map((spread) => (Number.isFinite(spread.mean) ? sign * spread.mean : Infinity)));
   return html`<tr><th scope="row"><bdi>${name}</bdi> <${ColumnPart} data=${data} of=${name} /></th>
-    ${spreads.map((spread, i) => html`<td class=${groups.length > 1 && isSmallerBetter !== null && sign * spread.mean === best ? "best" : ""}>${writeSpread(spread, groups[i], values)}</td>`)}</tr>`;
-}
-
-/** @param {import("./comparison.js").Spread} spread @param {Group} group @param {Float64Array} values */
-function writeSpread(spread, group, values) {
-  if (group.rows.length === 1) return format.number(values[group.rows[0]]);
-  if (!spread.count) return "–";
-  return `${format.number(spread.mean)} ± ${Number.isNaN(spread.deviation) ? "–" : format.number(spread.deviation, 2)} (${spread.count})`;
+    ${spreads.map((spread, i) => html`<td class=${groups.length > 1 && isSmallerBetter !== null && sign * spread.mean === best ? "best" : ""}>${describeGroup(data, name, groups[i].rows)}</td>`)}</tr>`;
 }
 
 /** @param {any} props */
@@ -141,17 +117,8 @@ function GroupChart({ data, version, groups, looks, chart, metrics, settings }) 
     const { color, dash } = looks.get(group.id);
     const own = { color, dash: isTraining ? [5, 3] : metrics.length > 1 ? [] : dash, key: nameCurve(group.id, metric) };
     const name = metrics.length > 1 ? `${group.name}, ${metric}` : group.name;
-    if (lines.length === 1) return [{ ...own, name, ...lines[0] }];
-    const { x, mean, deviation } = averageLines(lines);
-    const spread = deviation.map((value) => (Number.isNaN(value) ? 0 : value));
-    return [{ ...own, name: `${name} (mean, n = ${lines.length})`, x, y: mean, band: { lo: mean.map((value, i) => value - spread[i]), hi: mean.map((value, i) => value + spread[i]) } }];
+    return [{ ...own, name, ...joinCurves(lines) }];
   })).reverse(), [data, version, groups, looks, metrics.join("\n")]);
   return html`<${Chart} series=${series} xLabel="batches" yLabel=${metrics.length > 1 ? `${chart} (solid: validation, dashed: training)` : metrics[0]}
     xLog=${settings.xLog} yLog=${settings.yLog} smoothing=${settings.smoothing} hidesOutliers=${settings.hidesOutliers} height=${320} syncKey=${`compare-${data.id}`} />`;
-}
-
-/** Different values once each. @param {string[]} values */
-function join(values) {
-  const different = [...new Set(values)].filter(Boolean);
-  return different.length > 4 ? `${different.slice(0, 4).join(", ")}, …` : different.join(", ") || "–";
 }

@@ -13,9 +13,10 @@ const MIN_SEARCHED = 12;
  * @param {import("./curve_choice.js").Settings} props.settings
  * @param {import("./route.js").Route} props.route
  * @param {number} [props.numSelected]
+ * @param {any} [props.children]  Further controls.
  * @param {boolean} [props.isCompared]  Whether trials, their axis and colours are chosen elsewhere.
  */
-export function CurveControls({ data, settings, route, numSelected = 0, isCompared = false }) {
+export function CurveControls({ data, settings, route, numSelected = 0, isCompared = false, children }) {
   const set = (/** @type {Record<string, unknown>} */ patch) => route.setQuery(patch);
   /** @type {[string, string][]} */
   const axes = [["batches", "batches"], ["relative", "time since the start"], ["wall", "time of day"]];
@@ -34,6 +35,7 @@ export function CurveControls({ data, settings, route, numSelected = 0, isCompar
     <${AxisControls} across=${isCompared ? [] : axes} axes=${settings} setQuery=${set} hasXLog />
     <${Check} label="Hide outliers" title="Hides values more than three interquartile ranges outside the middle half" checked=${settings.hidesOutliers}
       onChange=${(/** @type {boolean} */ on) => set({ outliers: on ? "hide" : null, range: null })} />
+    ${children}
     ${!isCompared && settings.range && html`<${Button} kind="quiet" onClick=${() => set({ range: null })}>Reset zoom<//>`}
   </div>`;
 }
