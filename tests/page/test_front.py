@@ -238,6 +238,23 @@ def test_phone_scrolls_the_table_and_not_the_page(serve, open_page):
     assert page.locator(".grid").evaluate("(grid) => grid.scrollWidth > grid.clientWidth")
 
 
+def test_seeds_are_one_row_that_unfolds(serve, open_page):
+    page = open_page(serve(num_trials=12, num_seeds=3), "#/experiments/1?tab=trials&sort=id")
+    expect(page.locator(ROWS)).to_have_count(4)
+    first = page.locator(ROWS).first
+    expect(first).to_contain_text("±")
+
+    page.get_by_role("button", name="n = 3").first.click()
+    expect(page.locator(ROWS)).to_have_count(7)
+    assert read_column(page, 1)[:5] == ["▾ n = 3", "1", "2", "3", "▸ n = 3"]
+    first.get_by_role("checkbox").check()
+    expect(page).to_have_url(re.compile("sel=1-3"))
+    expect(page.locator(ROWS + ".selected")).to_have_count(4)
+
+    page.get_by_label("Group seeds").uncheck()
+    expect(page.locator(ROWS)).to_have_count(12)
+
+
 WATCH_TABS = """
 window.places = new Set();
 const look = () => {

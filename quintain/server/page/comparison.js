@@ -67,7 +67,7 @@ export function listGroups(data, rows, isGrouped) {
 
 /**
  * Returns what a group has in a column: mean and standard deviation of a metric (with the number of trials that have it, if not
- * all do), the different values of anything else.
+ * all do), the range of times, the different values of anything else.
  * @param {any} data
  * @param {string} key
  * @param {number[]} rows
@@ -81,6 +81,11 @@ export function describeGroup(data, key, rows) {
     const { mean, deviation, count } = findSpread(rows.map((row) => values[row]));
     if (!count) return "–";
     return `${format.number(mean)} ± ${Number.isNaN(deviation) ? "–" : format.number(deviation, 2)}${count < rows.length ? ` (${count})` : ""}`;
+  }
+  if (["duration", "share", "time"].includes(kind)) {
+    const known = rows.map((row) => data.value(key, row)).filter(Number.isFinite);
+    const ends = new Set([Math.min(...known), Math.max(...known)]);
+    return known.length ? [...ends].map((value) => format.cell(value, kind)).join(" to ") : "–";
   }
   const different = [...new Set(rows.map((row) => format.cell(data.value(key, row), kind)))].filter(Boolean);
   return different.length > 4 ? `${different.slice(0, 4).join(", ")}, …` : different.join(", ") || "–";
