@@ -118,6 +118,32 @@ def test_runs_are_compared_by_their_curves_and_what_differs(link, visit):
     page.go_back()
 
 
+def test_a_view_is_saved_opened_and_deleted(link, visit):
+    page = visit.page
+    visit.open(link, "/runs?sort=label&metric=training_loss")
+    page.get_by_role("button", name="Views").click()
+    visit.wait("No views of such pages yet")
+    page.get_by_label("Name of this view").fill("Losses <b>")
+    page.get_by_role("button", name="Save", exact=True).click()
+    visit.wait("Saved the view")
+
+    visit.go("/runs")
+    page.get_by_role("columnheader", name="validation_loss").wait_for()
+    page.get_by_role("button", name="Views").click()
+    visit.take_picture("saved-views")
+    page.get_by_role("link", name="Losses <b>").click()
+    page.get_by_role("columnheader", name="training_loss").wait_for()
+    assert "sort=label" in page.url
+
+    visit.go("/experiments")
+    page.get_by_role("button", name="Views").click()
+    visit.wait("No views of such pages yet")
+    visit.go("/runs")
+    page.get_by_role("button", name="Delete Losses <b> …").click()
+    page.get_by_role("button", name="Delete the view Losses <b>").click()
+    visit.wait("No views of such pages yet")
+
+
 @pytest.mark.long("test_large_search.py shows it")
 def test_a_run_that_there_is_not_says_so(link, visit):
     visit.expected = ["404"]

@@ -197,7 +197,7 @@ def test_the_interface_describes_itself(http):
     nouns = {path.split("/")[3] for path in paths}
     assert nouns == {
         *("master", "slots", "experiments", "trials", "checkpoints", "events", "runs", "timeline"),
-        *("tensorboard", "agents", "uploads", "nodes", "metrics"),
+        *("tensorboard", "agents", "uploads", "nodes", "metrics", "views"),
     }
     assert json.dumps(paths).count('"operationId"') == sum(map(len, paths.values()))
 

@@ -124,6 +124,7 @@ TABLE: Final[Mapping[str, Mapping[str, Client]]] = {
     f"{_FILES}/uploads/{{uuid}}/commit": {"POST": _LAUNCH},
     f"{_FILES}/uploads/{{uuid}}/files/{{name:path}}": {"PUT": _LAUNCH},
     "/uploads/{name}": {"GET": _USER, "PUT": _USER},
+    "/views": {"GET": _PAGE, "PUT": _PAGE, "DELETE": _PAGE},
 }
 """Who may ask by which method, by the pattern of an address below the prefix of all of them."""
 
