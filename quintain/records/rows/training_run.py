@@ -49,6 +49,9 @@ class TrainingRun:
     time: float
     """When something was last recorded, in seconds since the epoch."""
 
+    settings_id: str = ""
+    """Equal for runs whose settings differ in seeds only. Empty if they can't be read."""
+
     problem: str = ""
     """Why its settings can't be read. Empty if they can."""
 

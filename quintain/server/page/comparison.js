@@ -78,9 +78,7 @@ export function describeGroup(data, key, rows) {
   if (rows.length === 1) return format.cell(data.value(key, rows[0]), kind);
   if (source === "metric" || key.endsWith("_metric")) {
     const values = data.get(key);
-    const { mean, deviation, count } = findSpread(rows.map((row) => values[row]));
-    if (!count) return "–";
-    return `${format.number(mean)} ± ${Number.isNaN(deviation) ? "–" : format.number(deviation, 2)}${count < rows.length ? ` (${count})` : ""}`;
+    return writeSpread(rows.map((row) => values[row]));
   }
   if (["duration", "share", "time"].includes(kind)) {
     const known = rows.map((row) => data.value(key, row)).filter(Number.isFinite);
@@ -89,6 +87,18 @@ export function describeGroup(data, key, rows) {
   }
   const different = [...new Set(rows.map((row) => format.cell(data.value(key, row), kind)))].filter(Boolean);
   return different.length > 4 ? `${different.slice(0, 4).join(", ")}, …` : different.join(", ") || "–";
+}
+
+/**
+ * Returns a value, or mean and standard deviation of several, with the number of those that are finite if not all are.
+ * @param {(number | undefined)[]} values
+ * @returns {string}
+ */
+export function writeSpread(values) {
+  if (values.length === 1) return format.number(values[0]);
+  const { mean, deviation, count } = findSpread(values.map(Number));
+  if (!count) return "–";
+  return `${format.number(mean)} ± ${Number.isNaN(deviation) ? "–" : format.number(deviation, 2)}${count < values.length ? ` (${count})` : ""}`;
 }
 
 /**

@@ -46,7 +46,7 @@ export function RunView({ name, route }) {
     ${run.problem && html`<${Problem} error=${new Error(run.problem)} />`}
     <${Tabs} tabs=${tabs} current=${tab} hrefOf=${hrefOf} label="parts of the run" />
     ${tab === "curves" && html`<${Records} records=${records}>${(/** @type {any} */ one) => html`
-      <${RunCharts} runs=${[{ label: run.label, records: one }]} version=${`${name} ${records.version}`} route=${route} />`}<//>`}
+      <${RunCharts} runs=${[{ label: run.label, records: [one] }]} version=${`${name} ${records.version}`} route=${route} />`}<//>`}
     ${tab === "evaluations" && html`<${Records} records=${records}>${(/** @type {any} */ one) => html`<${Evaluations} records=${one} version=${records.version} />`}<//>`}
     ${tab === "samples" && html`<${RunSamples} name=${name} numFiles=${details.num_sample_files} route=${route} />`}
     ${tab === "config" && html`<${RunConfig} details=${details} route=${route} />`}

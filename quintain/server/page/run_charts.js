@@ -3,6 +3,7 @@
 import { Chart } from "./chart.js";
 import { AxisControls } from "./chart_parts.js";
 import { colorOf, useTheme } from "./colors.js";
+import { joinCurves } from "./comparison.js";
 import { readAxes } from "./curve_choice.js";
 import * as format from "./format.js";
 import { groupMetrics } from "./run_data.js";
@@ -12,7 +13,7 @@ const EVALUATION_DASH = [6, 3];
 /** @type {["step" | "relative", string][]} */
 const AXES = [["step", "steps"], ["relative", "time since the start"]];
 
-/** @typedef {{label: string, records: import("./run_data.js").RunRecords}} Shown */
+/** One run, or several seeds of one. @typedef {{label: string, records: import("./run_data.js").RunRecords[]}} Shown */
 
 /**
  * @param {object} props
@@ -22,8 +23,8 @@ const AXES = [["step", "steps"], ["relative", "time since the start"]];
  */
 export function RunCharts({ runs, version, route }) {
   const axes = readAxes(route.query, AXES.map(([key]) => key));
-  const charts = useMemo(() => groupMetrics([...new Set(runs.flatMap((run) => run.records.names))]), [version]);
-  const isThinned = runs.some((run) => run.records.isThinned);
+  const charts = useMemo(() => groupMetrics([...new Set(runs.flatMap((run) => run.records.flatMap((one) => one.names)))]), [version]);
+  const isThinned = runs.some((run) => run.records.some((one) => one.isThinned));
   const shown = { runs, version, ...axes };
   const speed = charts.filter((chart) => chart.isAboutSpeed);
   if (!charts.length) return html`<p class="muted">No metrics yet. The first ones appear after the first training loop.</p>`;
@@ -44,15 +45,14 @@ function MetricChart({ chart, runs, version, x, yLog, smoothing }) {
   const { isDark } = useTheme();
   // The last one is painted on top, and is the first of the legend.
   const series = useMemo(() => runs.flatMap((run, index) => chart.names.flatMap((name, place) => {
-    const line = run.records.line(name);
-    if (!line) return [];
+    const lines = run.records.flatMap((one) => one.line(name) ?? []);
+    if (!lines.length) return [];
     const isAlone = runs.length === 1;
     return [{
       name: isAlone ? name : chart.names.length > 1 ? `${run.label}: ${name}` : run.label,
-      x: x === "relative" ? line.times : line.steps,
-      y: line.values,
+      ...joinCurves(lines.map((line) => ({ x: Float64Array.from(x === "relative" ? line.times : line.steps), y: Float64Array.from(line.values) }))),
       color: colorOf((isAlone ? place : index) + 1, isDark),
-      dash: line.kind === "evaluation" && chart.names.length > 1 ? EVALUATION_DASH : [],
+      dash: lines[0].kind === "evaluation" && chart.names.length > 1 ? EVALUATION_DASH : [],
     }];
   })).reverse(), [version, runs.map((run) => run.label).join("\n"), chart.title, chart.names.length, x, isDark]);
   const tooltip = (/** @type {any} */ hit) => html`<b>${hit.series.name}</b><br />${format.number(hit.raw)} at ${

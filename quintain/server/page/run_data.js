@@ -152,6 +152,18 @@ export function readValues(runs, text) {
   };
 }
 
+/** Returns runs in groups whose settings differ by the seed only, unless a link says that they are not grouped.
+ * @param {any[]} runs @param {Record<string, string>} query
+ * @returns {{groups: any[][], isSeeded: boolean, isGrouped: boolean}} */
+export function groupRuns(runs, query) {
+  /** @type {Map<string, any[]>} */
+  const found = new Map();
+  for (const run of runs) found.set(run.settings_id || run.name, [...(found.get(run.settings_id || run.name) ?? []), run]);
+  const isSeeded = found.size < runs.length;
+  const isGrouped = isSeeded && query.seeds !== "0";
+  return { groups: isGrouped ? [...found.values()] : runs.map((run) => [run]), isSeeded, isGrouped };
+}
+
 /** Returns which source set a field: its own, or that of what contains it; empty for the registered experiment.
  * @param {Record<string, string>} sources @param {string} path */
 export function sourceOf(sources, path) {
