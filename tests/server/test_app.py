@@ -198,7 +198,7 @@ def test_the_interface_describes_itself(http):
     assert nouns == {
         *("master", "slots", "experiments", "trials", "checkpoints", "events", "runs", "timeline"),
         *("tensorboard", "agents", "audit", "uploads", "nodes", "metrics", "models"),
-        *("users", "whoami"),
+        *("users", "views", "whoami"),
     }
     assert json.dumps(paths).count('"operationId"') == sum(map(len, paths.values()))
 

@@ -6,6 +6,7 @@ import { subscribe, watchConnection } from "./events.js";
 import { useKeys, KeyHelp } from "./keys.js";
 import { LazyView } from "./lazy.js";
 import { useRoute } from "./route.js";
+import { SavedViews } from "./saved_views.js";
 import { countSlots } from "./status.js";
 import { Empty, Menu, Toasts, toast } from "./widgets.js";
 
@@ -51,6 +52,7 @@ function App() {
       <nav aria-label="pages">${LINKS.map(([key, label]) => html`
         <a key=${key} href="#/${key}" aria-current=${isWithin(view, key) ? "page" : undefined}>${label}</a>`)}</nav>
       <span class="space"></span>
+      <${SavedViews} route=${route} />
       <${Slots} status=${status} />
       <${Connection} />
       <button type="button" class="button quiet wide-only" aria-label="Toggle theme" title="Toggle theme (t)"

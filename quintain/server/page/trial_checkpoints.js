@@ -24,7 +24,7 @@ export function CheckpointsView({ data }) {
         <th scope="col" class="number">Size</th><th scope="col">Saved</th><th scope="col">State</th><th scope="col"><span class="visually-hidden">Actions</span></th></tr></thead>
       <tbody>${shown.map((one) => html`<${Row} key=${one.uuid} checkpoint=${one} isLatest=${one.uuid === trial.latest_checkpoint} onRegister=${() => setRegistered(one)} onDelete=${() => setChosen(one)} />`)}</tbody>
     </table></div>` : html`<p class="muted">The files of all ${checkpoints.length} were deleted; checkpoint_storage in the config says which are kept.</p>`}
-    ${numDeleted > 0 && html`<p><label class="check"><input type="checkbox" checked=${isAll} onChange=${() => setAll(!isAll)} />also the ${numDeleted} whose files were deleted</label></p>`}
+    ${numDeleted > 0 && html`<p><label class="check"><input type="checkbox" checked=${isAll} onChange=${() => setAll(!isAll)} />Also the ${numDeleted} whose files were deleted</label></p>`}
     ${registered && html`<${RegisterForm} checkpoint=${registered} onClose=${() => setRegistered(null)} />`}
     ${chosen && html`<${Confirm} title="Delete a checkpoint" action="Delete" onClose=${() => setChosen(null)} onDo=${() => remove(data, chosen)}>
       <p>The files of <code>${clean(chosen.uuid)}</code> (${bytes(sizeOf(chosen))}) will be gone.</p><//>`}

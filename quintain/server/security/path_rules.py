@@ -160,6 +160,11 @@ TABLE: Final[Mapping[str, Mapping[str, Rule]]] = {
     "/uploads/{name}": {"GET": _EDIT._replace(is_any=True), "PUT": _EDIT._replace(is_any=True)},
     "/users": {"GET": _READ},
     "/users/{name}/roles": {"PUT": _ADMIN, "DELETE": _ADMIN},
+    "/views": {
+        "GET": _PAGE_OWN,
+        "PUT": _PAGE_EDIT._replace(is_any=True),
+        "DELETE": _PAGE_EDIT._replace(is_any=True),
+    },
     "/whoami": {"GET": _OWN},
 }
 """Rules by method, by the pattern of an address below the prefix of all of them."""
