@@ -1,6 +1,7 @@
 """Routes of the calls in `client.calls`: what users, their programs and the page ask for."""
 
 import contextlib
+import dataclasses
 import os
 import pathlib
 import time
@@ -85,7 +86,9 @@ def build_router(parts: parts_lib.Parts) -> fastapi.APIRouter:
         {name: call for name, call in all_calls.items() if name not in _BY_HAND},
         {
             **declared.find_answers(calls, calls_lib.Calls),
-            "get_info": lambda: parts.info,
+            "get_info": lambda: dataclasses.replace(
+                parts.info, run_dirs=tuple(map(str, parts.runs.directories))
+            ),
             "get_summary": master.summary,
             "stop_master": stop_master,
             "count_upload": lambda name: {"received": parts.uploads.count(name)},

@@ -81,6 +81,12 @@ class RunIndex:
             self._directories = tuple(dict.fromkeys((*self._directories, *directories)))
             self._found_secs = None
 
+    @property
+    def directories(self) -> tuple[pathlib.Path, ...]:
+        """Folders that are looked into."""
+        with self._lock:
+            return self._directories
+
     def list_runs(self) -> list[FoundRun]:
         """Returns all runs, those of folders first."""
         with self._lock:
