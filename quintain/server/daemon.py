@@ -38,8 +38,8 @@ from quintain.server import tensorboards as tensorboards_lib
 from quintain.server.feed import feed as feed_lib
 from quintain.server.http import home_watch
 from quintain.server.http import network as network_lib
-from quintain.server.security import access
 from quintain.server.runs import run_index
+from quintain.server.security import access
 from quintain.server.security import sessions as sessions_lib
 from quintain.server.security import sign_in as sign_in_lib
 from quintain.store import store as store_lib
