@@ -6,6 +6,7 @@ import { address, del, post } from "./api.js";
 import { clean } from "./log_lines.js";
 import { go } from "./route.js";
 import { OpenTensorBoard } from "./tensorboard_button.js";
+import { useEditProblem } from "./user.js";
 import { Button, Confirm, Menu, toast } from "./widgets.js";
 
 const ENDED = new Set(["COMPLETED", "CANCELED", "ERROR", "DELETED"]);
@@ -23,6 +24,7 @@ export function ExperimentActions({ experiment, selection = new Set() }) {
   const [question, setQuestion] = useState(/** @type {Question | null} */ (null));
   const { id, state } = experiment;
   const isOver = hasEnded(experiment);
+  const problem = useEditProblem(experiment);
   const send = (/** @type {string} */ command) => post(`/experiments/${id}/${command}`);
   /** @type {Record<string, Question>} */
   const questions = {
@@ -35,12 +37,12 @@ export function ExperimentActions({ experiment, selection = new Set() }) {
   };
   const close = () => setDialog("");
   return html`<span class="actions row">
-    ${state === "ACTIVE" && html`<${Button} onClick=${() => tell(send("pause"), "It pauses; its trials save themselves.")}>Pause<//>`}
-    ${state === "PAUSED" && html`<${Button} kind="main" onClick=${() => tell(send("activate"), "It goes on.")}>Activate<//>`}
+    ${state === "ACTIVE" && html`<${Button} ...${disabledBy(problem)} onClick=${() => tell(send("pause"), "It pauses; its trials save themselves.")}>Pause<//>`}
+    ${state === "PAUSED" && html`<${Button} kind="main" ...${disabledBy(problem)} onClick=${() => tell(send("activate"), "It goes on.")}>Activate<//>`}
     <${OpenTensorBoard} ...${selection.size ? { trialIds: [...selection] } : { experimentId: id }} />
     <${Menu} label="Actions" align="right">${(/** @type {() => void} */ closeMenu) => {
       const item = (/** @type {string} */ label, /** @type {() => void} */ act, kind = "") => html`
-        <button type="button" class="menu-item ${kind}" onClick=${() => {
+        <button type="button" class="menu-item ${kind}" ...${disabledBy(problem)} onClick=${() => {
           closeMenu();
           act();
         }}>${label}</button>`;
@@ -48,13 +50,15 @@ export function ExperimentActions({ experiment, selection = new Set() }) {
         ${item("Description, labels, priority …", () => setDialog("settings"))}
         ${item("Fork with other settings …", () => setDialog("fork"))}
         ${isOver && item("Continue …", () => setDialog("continue"))}
+        <a class="menu-item" href="#/audit?experiment=${id}" onClick=${closeMenu}>Who changed what</a>
         <a class="menu-item" href=${address(`/experiments/${id}/table.csv`)} download onClick=${closeMenu}>Export all trials as CSV</a>
         <a class="menu-item" href=${address(`/experiments/${id}/files.tar`)} download onClick=${closeMenu}>Export the code as .tar</a>
         ${isOver && !experiment.is_archived && item("Archive", () => tell(send("archive"), "It is archived: lists leave it out."))}
         ${isOver && experiment.is_archived && item("Take out of the archive", () => tell(send("unarchive"), "It is in lists again."))}
         ${!isOver && item("Cancel …", () => setQuestion(questions.cancel), "danger")}
         ${!isOver && item("Kill …", () => setQuestion(questions.kill), "danger")}
-        ${isOver && item("Delete …", () => setQuestion(questions.delete), "danger")}`;
+        ${isOver && item("Delete …", () => setQuestion(questions.delete), "danger")}
+        ${problem && html`<p class="menu-note muted">${problem}</p>`}`;
     }}<//>
     ${dialog === "settings" && html`<${SettingsForm} experiment=${experiment} onClose=${close} />`}
     ${dialog === "fork" && html`<${ForkForm} experimentId=${id} onClose=${close} />`}
@@ -67,6 +71,7 @@ export function ExperimentActions({ experiment, selection = new Set() }) {
 export function TrialActions({ trial, experiment }) {
   const [dialog, setDialog] = useState("");
   const [question, setQuestion] = useState(/** @type {Question | null} */ (null));
+  const problem = useEditProblem(experiment);
   const rerun = async () => {
     const made = await post(`/trials/${trial.id}/rerun`);
     go(`/experiments/${made.id}`);
@@ -77,10 +82,10 @@ export function TrialActions({ trial, experiment }) {
   };
   return html`<span class="actions row">
     <${OpenTensorBoard} trialIds=${[trial.id]} />
-    <${Button} disabled=${!trial.latest_checkpoint} title=${trial.latest_checkpoint ? undefined : "It has no checkpoint to go on from."} onClick=${() => setDialog("continue")}>Continue …<//>
-    <${Button} title="A new experiment with these hyperparameters and this seed" onClick=${() => tell(rerun(), "A new experiment runs it again.")}>Run again<//>
-    ${!hasEnded(trial) && html`<${Button} kind="danger" onClick=${() => setQuestion(kill)}>Kill …<//>`}
-    <${Button} onClick=${() => setDialog("note")}>Note …<//>
+    <${Button} ...${disabledBy(problem || (trial.latest_checkpoint ? "" : "It has no checkpoint to go on from."))} onClick=${() => setDialog("continue")}>Continue …<//>
+    <${Button} title="A new experiment with these hyperparameters and this seed" ...${disabledBy(problem)} onClick=${() => tell(rerun(), "A new experiment runs it again.")}>Run again<//>
+    ${!hasEnded(trial) && html`<${Button} kind="danger" ...${disabledBy(problem)} onClick=${() => setQuestion(kill)}>Kill …<//>`}
+    <${Button} ...${disabledBy(problem)} onClick=${() => setDialog("note")}>Note …<//>
     ${dialog === "continue" && html`<${ContinueForm} experiment=${experiment} trial=${trial} onClose=${() => setDialog("")} />`}
     ${dialog === "note" && html`<${NoteForm} trial=${trial} onClose=${() => setDialog("")} />`}
     ${question && html`<${Ask} question=${question} onClose=${() => setQuestion(null)} />`}
@@ -90,6 +95,11 @@ export function TrialActions({ trial, experiment }) {
 /** @param {{question: Question, onClose: () => void}} props */
 function Ask({ question, onClose }) {
   return html`<${Confirm} title=${question.title} action=${question.action} onDo=${question.run} onClose=${onClose}><p>${question.text}</p><//>`;
+}
+
+/** Properties of a button that can't be used now, if there is a reason. @param {string} reason */
+function disabledBy(reason) {
+  return reason ? { disabled: true, title: reason } : {};
 }
 
 /** Says how something went. @param {Promise<unknown>} work @param {string} done */

@@ -8,6 +8,7 @@ import { LazyView } from "./lazy.js";
 import { useRoute } from "./route.js";
 import { SavedViews } from "./saved_views.js";
 import { countSlots } from "./status.js";
+import { UserName, nameRoles, useUser } from "./user.js";
 import { Empty, Menu, Toasts, toast } from "./widgets.js";
 
 /** First part of the address -> module and component. Modules load when they are first looked at.
@@ -21,6 +22,7 @@ const VIEWS = {
   runs: { module: "./runs.js", name: "RunsView", title: "Runs" },
   models: { module: "./models.js", name: "ModelsView", title: "Models" },
   run: { module: "./run.js", name: "RunView", title: "Run" },
+  audit: { module: "./audit.js", name: "AuditView", title: "Audit log" },
 };
 const LINKS = [["experiments", "Experiments"], ["runs", "Runs"], ["models", "Models"], ["slots", "Slots"]];
 
@@ -53,6 +55,7 @@ function App() {
         <a key=${key} href="#/${key}" aria-current=${isWithin(view, key) ? "page" : undefined}>${label}</a>`)}</nav>
       <span class="space"></span>
       <${SavedViews} route=${route} />
+      <${UserName} />
       <${Slots} status=${status} />
       <${Connection} />
       <button type="button" class="button quiet wide-only" aria-label="Toggle theme" title="Toggle theme (t)"
@@ -82,12 +85,15 @@ function Connection() {
 /** What is wanted seldom. */
 function More() {
   const [areKeysShown, showKeys] = useState(false);
+  const user = useUser();
   useKeys({ "?": () => showKeys(true) });
   const signOut = () => post("/master/sign-out").then(() => location.replace("./"), (error) => toast(error.message, "bad"));
   return html`<${Menu} label="⋯" title="More" kind="quiet bare" align="right">${(/** @type {() => void} */ close) => html`
       <button type="button" class="menu-item" onClick=${() => (close(), showKeys(true))}>Keys <kbd>?</kbd></button>
       <button type="button" class="menu-item" onClick=${toggleTheme}>Toggle theme <kbd>t</kbd></button>
-      <button type="button" class="menu-item" onClick=${() => (close(), signOut())}>Sign out</button>`}<//>
+      <a class="menu-item" href="#/audit" onClick=${close}>Audit log</a>
+      <button type="button" class="menu-item" onClick=${() => (close(), signOut())}>Sign out</button>
+      ${user && html`<p class="menu-note muted">You are <bdi>${user.name}</bdi>, ${nameRoles(user)}.</p>`}`}<//>
     ${areKeysShown && html`<${KeyHelp} onClose=${() => showKeys(false)} />`}`;
 }
 

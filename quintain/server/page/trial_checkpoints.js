@@ -5,6 +5,7 @@ import { RegisterForm } from "./action_forms.js";
 import { address, del, post } from "./api.js";
 import { bytes, number, time } from "./format.js";
 import { clean } from "./log_lines.js";
+import { useEditProblem } from "./user.js";
 import { Badge, Button, Confirm, Empty, toast } from "./widgets.js";
 
 /** @param {{data: import("./trial_data.js").TrialData}} props */
@@ -12,6 +13,7 @@ export function CheckpointsView({ data }) {
   const [isAll, setAll] = useState(false);
   const [chosen, setChosen] = useState(/** @type {any} */ (null));
   const [registered, setRegistered] = useState(/** @type {any} */ (null));
+  const problem = useEditProblem(data.experiment);
   const { checkpoints, trial } = data;
   if (!checkpoints.length) {
     return html`<${Empty} title="No checkpoints yet"><p>A trial is saved when its search asks for it, when it is paused, and at its end.</p><//>`;
@@ -22,7 +24,7 @@ export function CheckpointsView({ data }) {
     ${shown.length ? html`<div class="plain-box"><table class="plain">
       <thead><tr><th scope="col">Checkpoint</th><th scope="col" class="number">Batches</th><th scope="col" class="number">${data.experiment.config?.searcher?.metric ?? "metric"}</th>
         <th scope="col" class="number">Size</th><th scope="col">Saved</th><th scope="col">State</th><th scope="col"><span class="visually-hidden">Actions</span></th></tr></thead>
-      <tbody>${shown.map((one) => html`<${Row} key=${one.uuid} checkpoint=${one} isLatest=${one.uuid === trial.latest_checkpoint} onRegister=${() => setRegistered(one)} onDelete=${() => setChosen(one)} />`)}</tbody>
+      <tbody>${shown.map((one) => html`<${Row} key=${one.uuid} checkpoint=${one} problem=${problem} isLatest=${one.uuid === trial.latest_checkpoint} onRegister=${() => setRegistered(one)} onDelete=${() => setChosen(one)} />`)}</tbody>
     </table></div>` : html`<p class="muted">The files of all ${checkpoints.length} were deleted; checkpoint_storage in the config says which are kept.</p>`}
     ${numDeleted > 0 && html`<p><label class="check"><input type="checkbox" checked=${isAll} onChange=${() => setAll(!isAll)} />Also the ${numDeleted} whose files were deleted</label></p>`}
     ${registered && html`<${RegisterForm} checkpoint=${registered} onClose=${() => setRegistered(null)} />`}
@@ -31,8 +33,8 @@ export function CheckpointsView({ data }) {
   </section>`;
 }
 
-/** @param {{checkpoint: any, isLatest: boolean, onRegister: () => void, onDelete: () => void}} props */
-function Row({ checkpoint, isLatest, onRegister, onDelete }) {
+/** @param {{checkpoint: any, problem: string, isLatest: boolean, onRegister: () => void, onDelete: () => void}} props `problem` says why nothing may be changed */
+function Row({ checkpoint, problem, isLatest, onRegister, onDelete }) {
   const [isOpen, setOpen] = useState(false);
   const { uuid, state } = checkpoint;
   const files = Object.entries(checkpoint.files ?? {}).filter(([name]) => !name.endsWith("/"));
@@ -42,14 +44,14 @@ function Row({ checkpoint, isLatest, onRegister, onDelete }) {
       <td class="number">${number(checkpoint.total_batches)}</td><td class="number">${number(checkpoint.metric)}</td>
       <td class="number">${bytes(sizeOf(checkpoint))}</td><td class="nowrap">${time(checkpoint.time)}</td><td><${Badge} state=${state} /></td>
       <td class="right nowrap">${state === "COMPLETED" && html`<a class="button plain" href=${address(`/checkpoints/${encodeURIComponent(uuid)}/archive.tar`)} download>Download</a>
-        ${" "}<${ExportModel} uuid=${uuid} /> <${Button} title="Register it as a version of a model" onClick=${onRegister}>Register<//> <${Button} kind="quiet" onClick=${onDelete}>Delete<//>`}</td></tr>
+        ${" "}<${ExportModel} uuid=${uuid} problem=${problem} /> <${Button} disabled=${Boolean(problem)} title=${problem || "Register it as a version of a model"} onClick=${onRegister}>Register<//> <${Button} kind="quiet" disabled=${Boolean(problem)} title=${problem || undefined} onClick=${onDelete}>Delete<//>`}</td></tr>
     ${isOpen && html`<tr class="files"><td colspan="7"><p class="mono">${clean(uuid)}</p>
       <ul>${files.map(([name, size]) => html`<li key=${name}>${state === "COMPLETED"
         ? html`<a href=${fileAddress(uuid, name)} download>${clean(name)}</a>` : clean(name)} <span class="muted">${bytes(/** @type {number} */ (size))}</span></li>`)}</ul></td></tr>`}`;
 }
 
-/** Exports the models of a checkpoint, which takes a while, and offers them. @param {{uuid: string}} props */
-function ExportModel({ uuid }) {
+/** Exports the models of a checkpoint, which takes a while, and offers them. @param {{uuid: string, problem: string}} props */
+function ExportModel({ uuid, problem }) {
   const [isBusy, setBusy] = useState(false);
   const [made, setMade] = useState(/** @type {{directory: string} | null} */ (null));
   const path = `/checkpoints/${encodeURIComponent(uuid)}/export`;
@@ -61,7 +63,7 @@ function ExportModel({ uuid }) {
     }, (error) => toast(clean(error.message), "bad")).finally(() => setBusy(false));
   };
   if (made) return html`<a class="button plain" href=${address(`${path}.tar`)} title=${made.directory} download>Download the model</a>`;
-  return html`<${Button} disabled=${isBusy} title="Export the model as SavedModel or .keras" onClick=${run}>${isBusy ? "Exporting …" : "Export"}<//>`;
+  return html`<${Button} disabled=${isBusy || Boolean(problem)} title=${problem || "Export the model as SavedModel or .keras"} onClick=${run}>${isBusy ? "Exporting …" : "Export"}<//>`;
 }
 
 /** @param {import("./trial_data.js").TrialData} data @param {any} checkpoint */

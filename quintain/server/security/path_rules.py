@@ -71,7 +71,7 @@ TABLE: Final[Mapping[str, Mapping[str, Rule]]] = {
     "/agents/{name}": {"PUT": _AGENT, "DELETE": _AGENT},
     "/agents/{name}/orders": {"GET": _AGENT},
     "/agents/{name}/reports": {"POST": _AGENT},
-    "/audit": {"GET": _READ},
+    "/audit": {"GET": _PAGE},
     "/checkpoints": {"GET": _READ},
     "/checkpoints/orphans": {"GET": _READ},
     "/checkpoints/orphans/{name}": {"DELETE": _ADMIN},
@@ -165,7 +165,7 @@ TABLE: Final[Mapping[str, Mapping[str, Rule]]] = {
         "PUT": _PAGE_EDIT._replace(is_any=True),
         "DELETE": _PAGE_EDIT._replace(is_any=True),
     },
-    "/whoami": {"GET": _OWN},
+    "/whoami": {"GET": _PAGE_OWN},
 }
 """Rules by method, by the pattern of an address below the prefix of all of them."""
 
