@@ -33,7 +33,7 @@ VIEWS = {
 NUM_COLORS = 128
 
 
-def run(*arguments: str | pathlib.Path) -> str:
+def run(*arguments: str | int | pathlib.Path) -> str:
     """Runs a command of the package, and returns what it printed."""
     command = [sys.executable, "-m", "quintain.cli.main", *map(str, arguments)]
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout

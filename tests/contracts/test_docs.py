@@ -1,5 +1,6 @@
 """The documentation is true and small: links, named files and code work, and sizes have bounds."""
 
+import json
 import pathlib
 import re
 import subprocess
@@ -71,9 +72,14 @@ def list_anchors(text):
 
 @pytest.mark.slow
 @pytest.mark.e2e
-def test_links_of_the_site_lead_somewhere():
-    subprocess.run([ROOT / "scripts/docs", "build"], check=True)
-    pages = {page: page.read_text() for page in (ROOT / "site").rglob("*.html")}
+def test_links_of_the_site_lead_somewhere(tmp_path):
+    former = tmp_path / "0.0" / "index.html"
+    former.parent.mkdir()
+    former.touch()
+    subprocess.run([ROOT / "scripts/docs", "release", tmp_path], check=True)
+    versions = json.loads((tmp_path / "versions.json").read_text())
+    site = tmp_path / versions[0]["version"]
+    pages = {page: page.read_text() for page in site.rglob("*.html")}
 
     links = [
         (page, (page.parent / target).resolve() if target else page, anchor)
@@ -86,7 +92,8 @@ def test_links_of_the_site_lead_somewhere():
         if not target.is_file() or (anchor and f'id="{anchor}"' not in pages[target])
     ]
 
-    assert 'id="quintain.run.fitting.fit.fit"' in pages[ROOT / "site/reference/python.html"]
+    assert 'id="quintain.run.fitting.fit.fit"' in pages[site / "reference/python.html"]
+    assert [one["version"] for one in versions[1:]] == ["0.0"]
     assert missing == []
 
 
