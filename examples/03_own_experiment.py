@@ -2,7 +2,7 @@
 
 python examples/03_own_experiment.py            # what the config says
 cd examples && quintain train --import=03_own_experiment --experiment=examples/tiny_translation \
-    --model_dir=/tmp/tiny
+    --model-dir=/tmp/tiny
 """
 
 from quintain.core import config_definitions as cfg

@@ -11,13 +11,13 @@ for colour in "${colours[@]}"; do
   done
 done > "$directory/pairs.tsv"
 
-quintain train --experiment=translation/small --model_dir="$directory/run" \
+quintain train --experiment=translation/small --model-dir="$directory/run" \
   --set task.train_data.input_path="$directory/pairs.tsv" \
   --set task.validation_data.input_path="$directory/pairs.tsv" \
-  --params_override='task.vocab_size=100,task.model.embedding_width=32,
-    task.model.encoder={num_layers: 1, num_attention_heads: 2, intermediate_size: 64},
-    task.model.decoder={num_layers: 1, num_attention_heads: 2, intermediate_size: 64},
-    task.train_data.global_batch_size=256,
-    trainer.train_steps=20,trainer.validation_interval=20'
+  --set task.train_data.global_batch_size=256 \
+  --set task.vocab_size=100 --set task.model.embedding_width=32 \
+  --set task.model.encoder='{num_layers: 1, num_attention_heads: 2, intermediate_size: 64}' \
+  --set task.model.decoder='{num_layers: 1, num_attention_heads: 2, intermediate_size: 64}' \
+  --set trainer.train_steps=20 --set trainer.validation_interval=20
 
-echo "the lamp is blue" | quintain translate --model_dir="$directory/run"
+echo "the lamp is blue" | quintain translate --model-dir="$directory/run"

@@ -24,17 +24,17 @@ classes=$(tail -n +2 "$corpus/train.tsv" | cut -f 2 | LC_ALL=C sort -u | paste -
 mkdir -p "$directory"
 
 quintain data sentencepiece --input="$corpus/text/*.txt" --output="$vocabulary" \
-  --vocab_size="${VOCAB_SIZE:-8000}" --model_type=unigram --character_coverage=0.9999 \
-  --control_symbols='[CLS],[SEP],[MASK]'
+  --vocab-size="${VOCAB_SIZE:-8000}" --model-type=unigram --character-coverage=0.9999 \
+  --control-symbols='[CLS],[SEP],[MASK]'
 
-quintain data mlm --input="$corpus/text/*.txt" --vocab_file="$vocabulary" \
-  --output="$directory/records/train" --seq_length="$length" --max_predictions_per_seq="$masked" \
-  --dupe_factor=2 --seed=1
-quintain data mlm --input="$corpus/text/*.txt" --vocab_file="$vocabulary" \
-  --output="$directory/records/check" --seq_length="$length" --max_predictions_per_seq="$masked" --seed=2
+quintain data mlm --input="$corpus/text/*.txt" --vocab-file="$vocabulary" \
+  --output="$directory/records/train" --seq-length="$length" --max-predictions-per-seq="$masked" \
+  --dupe-factor=2 --seed=1
+quintain data mlm --input="$corpus/text/*.txt" --vocab-file="$vocabulary" \
+  --output="$directory/records/check" --seq-length="$length" --max-predictions-per-seq="$masked" --seed=2
 
-quintain train --experiment=bert/pretraining --config_file="$configs/pretrain.yaml" \
-  --model_dir="$directory/pretraining" --quiet --params_override="${PRETRAIN_SET:+$PRETRAIN_SET,}\
+quintain train --experiment=bert/pretraining --config-file="$configs/pretrain.yaml" \
+  --model-dir="$directory/pretraining" --quiet --params_override="${PRETRAIN_SET:+$PRETRAIN_SET,}\
 task.vocab_file=$vocabulary,task.train_data.input_path=$directory/records/train-*,\
 task.validation_data.input_path=$directory/records/check-*,\
 task.train_data.seq_length=$length,task.validation_data.seq_length=$length,\
@@ -42,8 +42,8 @@ task.train_data.max_predictions_per_seq=$masked,task.validation_data.max_predict
 trainer.validation_steps=20,trainer.train_steps=$pretrain_steps,\
 trainer.optimizer_config.learning_rate.polynomial.decay_steps=$pretrain_steps"
 
-quintain train --experiment=bert/sentence_prediction_text --config_file="$configs/finetune.yaml" \
-  --model_dir="$directory/classifier" --quiet --params_override="${FINETUNE_SET:+$FINETUNE_SET,}\
+quintain train --experiment=bert/sentence_prediction_text --config-file="$configs/finetune.yaml" \
+  --model-dir="$directory/classifier" --quiet --params_override="${FINETUNE_SET:+$FINETUNE_SET,}\
 task.init_checkpoint=$directory/pretraining,task.label_names=[$classes],\
 task.train_data.input_path=$corpus/train.tsv,\
 task.train_data.vocab_file=$vocabulary,task.validation_data.vocab_file=$vocabulary,\
@@ -51,14 +51,14 @@ task.validation_data.input_path=$corpus/valid.tsv,trainer.train_steps=$finetune_
 trainer.optimizer_config.learning_rate.polynomial.decay_steps=$finetune_steps"
 
 # Scores of texts that were never seen.
-quintain train --mode=eval --model_dir="$directory/classifier" --quiet \
+quintain train --mode=eval --model-dir="$directory/classifier" --quiet \
   --set task.validation_data.input_path="$corpus/test.tsv"
 tail -n 1 "$directory/classifier/evaluations.jsonl"
 
-quintain export --model_dir="$directory/classifier" --output="$directory/export" --overwrite
+quintain export --model-dir="$directory/classifier" --output="$directory/export" --overwrite
 
 head -n "$((${NUM_LINES:-20} + 1))" "$corpus/test.tsv" | tail -n +2 > "$directory/test.tsv"
-cut -f 1 "$directory/test.tsv" | quintain predict --model_dir="$directory/export" \
+cut -f 1 "$directory/test.tsv" | quintain predict --model-dir="$directory/export" \
   > "$directory/predictions.tsv"
 paste "$directory/predictions.tsv" "$directory/test.tsv"
 

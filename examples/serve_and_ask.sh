@@ -11,7 +11,7 @@ shift
 texts=$(IFS=,; echo "$*")
 log=$(mktemp)
 
-quintain serve-model --model_dir="$model" --port="${PORT:-0}" 2> "$log" &
+quintain serve-model --model-dir="$model" --port="${PORT:-0}" 2> "$log" &
 server=$!
 trap 'kill "$server" 2> /dev/null || true; rm -f "$log"' EXIT
 

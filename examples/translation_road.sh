@@ -28,20 +28,20 @@ for pair in bundled_corpora.get_pairs('numbers_and_dates/${part%%:*}'):
   done
 fi
 
-quintain train --experiment="${EXPERIMENT:-translation/local}" --model_dir="$directory/run" \
+quintain train --experiment="${EXPERIMENT:-translation/local}" --model-dir="$directory/run" \
   --set task.train_data.input_path="$train" --set task.validation_data.input_path="$valid" \
   --quiet ${STEPS:+--set "trainer.train_steps=$STEPS"} \
   ${TRAIN_SET:+--params_override="$TRAIN_SET"}
 
-quintain checkpoint average --model_dir="$directory/run" --last="${NUM_AVERAGED:-3}"
-quintain train --mode=eval --model_dir="$directory/run/averaged" --quiet \
+quintain checkpoint average --model-dir="$directory/run" --last="${NUM_AVERAGED:-3}"
+quintain train --mode=eval --model-dir="$directory/run/averaged" --quiet \
   --set task.validation_data.input_path="$test"
 
-quintain export --model_dir="$directory/run/averaged" --output="$directory/export" --overwrite \
-  --beam_size="${BEAM_SIZE:-4}"
+quintain export --model-dir="$directory/run/averaged" --output="$directory/export" --overwrite \
+  --beam-size="${BEAM_SIZE:-4}"
 
 head -n "${NUM_LINES:-20}" "$test" | cut -f 1 > "$directory/source.txt"
-quintain translate --model_dir="$directory/export" < "$directory/source.txt" \
+quintain translate --model-dir="$directory/export" < "$directory/source.txt" \
   > "$directory/translation.txt"
 paste "$directory/source.txt" "$directory/translation.txt"
 

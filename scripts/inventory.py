@@ -5,7 +5,8 @@
 
 The facts are in `tests/contracts/reference_names.txt`, which `reference_inventory.py` makes. What
 is not offered is listed in `quintain.reference.reference_names.REFUSED`; single arguments, defaults
-and attributes that differ, in `tests/contracts/reference_differences.txt`.
+and attributes that differ, in `tests/contracts/reference_differences.txt`; what does something else
+with the same names, in `tests/contracts/reference_behaviour.txt`, each with its test.
 """
 
 import collections
@@ -18,6 +19,7 @@ from quintain.reference import reference_names
 _ROOT = pathlib.Path(__file__).parents[1]
 FACTS = _ROOT / "tests/contracts/reference_names.txt"
 DIFFERENCES = _ROOT / "tests/contracts/reference_differences.txt"
+BEHAVIOUR = _ROOT / "tests/contracts/reference_behaviour.txt"
 PAGE = _ROOT / "docs/reference/inventory.md"
 
 _HEAD = """# Inventory of names
@@ -89,6 +91,12 @@ def render(facts: Iterable[inventory_facts.Fact]) -> str:
     ]
     refused = [f"| `{path}` | {why} |" for path, why in reference_names.REFUSED.items()]
     different = [f"| `{path}` | {why} |" for path, why in sorted(differences.items())]
+    behaviour = [
+        f"| {what} | {why} | `{test}` |"
+        for what, why, test in (
+            line.split("\t") for line in BEHAVIOUR.read_text(encoding="utf-8").splitlines()
+        )
+    ]
     return "\n".join(
         [
             f"{_HEAD}| module | present | refused | missing |",
@@ -97,7 +105,8 @@ def render(facts: Iterable[inventory_facts.Fact]) -> str:
             "",
             "## Refused",
             "",
-            "Importing one of these, or anything below it, is an error with this reason.",
+            "Using one of these, or anything below it, is an error with this reason; importing it "
+            "only logs that.",
             "",
             "| name | why, and what to use instead |",
             "|---|---|",
@@ -110,6 +119,12 @@ def render(facts: Iterable[inventory_facts.Fact]) -> str:
             "| name | what is here, and why |",
             "|---|---|",
             *different,
+            "",
+            "The names are the same, and what they do is other:",
+            "",
+            "| what | what happens here, and why | proved by |",
+            "|---|---|---|",
+            *behaviour,
             "",
         ]
     )

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
+from quintain.reference import reference_names
+
 
 @dataclasses.dataclass(frozen=True)
 class Fact:
@@ -89,6 +91,8 @@ def find_difference(fact: Fact) -> str | None:
         module = importlib.import_module(f"quintain.{fact.module}")
     except ImportError as error:
         return f"no module: {error}" if fact.kind == "module" else "no module"
+    if isinstance(module, reference_names.Refused):
+        return "no module"
     if fact.kind == "module":
         return None
     owner, _, last = fact.name.rpartition(".")
@@ -105,6 +109,8 @@ def find_difference(fact: Fact) -> str | None:
                 return _compare_field(fact, fields[last])
         ours = _find(module, fact.name)
     except (AttributeError, ImportError):
+        return "no such name"
+    if isinstance(ours, reference_names.Refused):
         return "no such name"
     return _compare_call(fact, ours) if fact.kind == "call" else None
 

@@ -7,8 +7,10 @@ import argparse
 import dataclasses
 from typing import Any
 
+from quintain.process import start_up
+
 # Before Keras, as every command of ours: parts of TensorFlow that nothing asks for stay away.
-import quintain  # noqa: F401
+start_up.prepare()
 
 # isort: split
 import batches

@@ -4,7 +4,7 @@ Catalogues of messages (`*.mo`) lie below /usr/share/locale on most Linux system
 an English original and, in each language, a translation: short texts whose language is known.
 
     python make_corpus.py corpus/                                # all languages with enough text
-    python make_corpus.py corpus/ --languages de,fr,uk --locale_dir /usr/share/locale
+    python make_corpus.py corpus/ --languages de,fr,uk --locale-dir /usr/share/locale
 
 writes
 
@@ -114,14 +114,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("output", type=pathlib.Path, help="directory to write to")
     parser.add_argument(
-        "--locale_dir", type=pathlib.Path, default=pathlib.Path("/usr/share/locale")
+        "--locale-dir", type=pathlib.Path, default=pathlib.Path("/usr/share/locale")
     )
     parser.add_argument("--languages", help="such as de,fr,uk; all with enough text by default")
-    parser.add_argument("--min_texts", type=int, default=3_000, help="texts a language must have")
-    parser.add_argument("--max_texts", type=int, default=4_000, help="texts to take of a language")
+    parser.add_argument("--min-texts", type=int, default=3_000, help="texts a language must have")
+    parser.add_argument("--max-texts", type=int, default=4_000, help="texts to take of a language")
     args = parser.parse_args()
     if not args.locale_dir.is_dir():
-        sys.exit(f"--locale_dir: there is no directory {args.locale_dir}")
+        sys.exit(f"--locale-dir: there is no directory {args.locale_dir}")
 
     wanted = args.languages.split(",") if args.languages else None
     texts = collect(args.locale_dir, wanted)

@@ -1,7 +1,7 @@
 """Joins machines of a Slurm cluster to a master, by submitit: one agent on each.
 
 python submit_agents.py --master=https://login1:8443 --fingerprint=3f5c... \
-    --token_file=~/agent.token --agents=8 --partition=gpu
+    --token-file=~/agent.token --agents=8 --partition=gpu
 
 `--cluster=local` starts them on this machine, to try it without Slurm.
 """
@@ -77,7 +77,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--master", required=True, help="Address of the master.")
-    parser.add_argument("--token_file", required=True, help="File with the token of agents.")
+    parser.add_argument("--token-file", required=True, help="File with the token of agents.")
     parser.add_argument("--fingerprint", default="", help="Fingerprint of its certificate.")
     parser.add_argument("--agents", type=int, default=1, help="How many machines.")
     parser.add_argument("--slots", type=int, default=2, help="Trials at once on each.")
@@ -103,7 +103,7 @@ def main() -> None:
             executor.update_parameters(slurm_partition=given.partition)
     arguments = [
         f"--master={given.master}",
-        f"--token_file={pathlib.Path(given.token_file).expanduser().resolve()}",
+        f"--token-file={pathlib.Path(given.token_file).expanduser().resolve()}",
         f"--slots={given.slots}",
         "--patience=600",
     ]

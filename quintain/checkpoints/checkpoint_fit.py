@@ -90,15 +90,11 @@ def check_fit(checkpoint: tf.train.Checkpoint, path: str) -> None:
         return
     # The optimizer's values differ wherever the model's do, or others are trained.
     shown = [each.text for each in differences if not each.is_optimizer] + retrained
-    advice = (
-        "Set `trainable` as it was, or start a new run from these weights: give the checkpoint as "
-        "init_checkpoint, and another model_dir."
-        if retrained
-        else "Use the settings it was trained with, or another model_dir."
-    )
+    before = "Set `trainable` as it was" if retrained else "Use the settings it was trained with"
     raise errors.CheckpointError(
         f"The checkpoint {path!r} does not fit this model:\n"
-        f"{list_some(shown or [each.text for each in differences])}\n{advice}"
+        f"{list_some(shown or [each.text for each in differences])}\n{before}, or start a new run "
+        "from its weights: give the checkpoint as init_checkpoint, and another model_dir."
     )
 
 

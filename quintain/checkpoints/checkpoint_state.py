@@ -20,6 +20,7 @@ from tensorflow.python.ops import stateful_random_ops
 from typing_extensions import override
 
 from quintain import errors
+from quintain.files import literal_paths
 from quintain.input import file_marks
 from quintain.input.diagnosis import pipeline_inspection
 
@@ -320,6 +321,26 @@ class DataPosition(tf.train.experimental.PythonState):
                 error.message,
             )
             return b""
+
+
+def read_data_marks(path: str) -> dict[str, str]:
+    """Returns sizes and hashes of the files of training data that a checkpoint knows, by path.
+
+    Args:
+        path: Prefix of the checkpoint's files.
+
+    Raises:
+        CheckpointError: If it is damaged.
+    """
+    try:
+        reader = tf.train.load_checkpoint(literal_paths.checkpoint(path))
+    except (tf.errors.OpError, ValueError) as error:
+        raise errors.CheckpointError(f"{path}: is damaged and can't be read: {error}") from error
+    marks: dict[str, str] = {}
+    for name in reader.get_variable_to_shape_map():
+        if name.startswith("data_position") and name.endswith("/py_state"):
+            marks |= json.loads(reader.get_tensor(name).partition(b"\n")[0]).get("files", {})
+    return marks
 
 
 def _compare_files(header: Mapping[str, Any]) -> None:

@@ -34,6 +34,9 @@ TRIAL_COLUMNS: Final[tuple[output.Column[trial.TrialRecord], ...]] = (
     output.Column("reason", lambda row: row.reason, can_shrink=True, is_optional=True),
 )
 
+OWN_TRIAL_COLUMNS: Final = (TRIAL_COLUMNS[0], *TRIAL_COLUMNS[2:])
+"""Columns of trials of one experiment."""
+
 CHECKPOINT_COLUMNS: Final[tuple[output.Column[checkpoint_lib.Checkpoint], ...]] = (
     output.Column("uuid", lambda row: row.uuid),
     output.Column("experiment", lambda row: row.experiment_id),

@@ -12,7 +12,7 @@ from quintain.cli.lazy_group import FlagCommand
 @options.traceback_option
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    r"""Print the script by which a shell completes commands, options and experiments.
+    r"""Print the script by which a shell completes commands, options, experiments and ids.
 
     \b
     eval "$(quintain completion bash)"              (in ~/.bashrc; zsh: in ~/.zshrc)

@@ -12,6 +12,9 @@ from quintain import errors
 ARGUMENTS_KEY: Final = "quintain.arguments"
 """Where a command's context keeps the arguments as they were given, in its `meta`."""
 
+FLAG_ALIASES: Final = {"--no-follow": "--detach", "--output-dir": "--output"}
+"""Names of flags that help does not show, with those that it shows."""
+
 
 class LazyGroup(click.Group):
     """A group of commands given as `module:attribute`, with a line of help each.
@@ -117,7 +120,7 @@ class FlagCommand(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parses the flags; a misspelt one names the nearest."""
         end = args.index("--") if "--" in args else len(args)  # What follows is no flag.
-        args = [_with_dashes(argument) for argument in args[:end]] + args[end:]
+        args = [_spell(argument) for argument in args[:end]] + args[end:]
         ctx.meta[ARGUMENTS_KEY] = list(args)  # Click takes them out of its own list.
         try:
             return super().parse_args(ctx, args)
@@ -135,9 +138,20 @@ def _keep_lines(text: str | None) -> str | None:
     return None if text is None else text.replace("\\b\n", "\b\n")
 
 
-def _with_dashes(argument: str) -> str:
-    """Turns `--model_dir=a_b` into `--model-dir=a_b`."""
+def _spell(argument: str) -> str:
+    """Turns `--model_dir=a_b` into `--model-dir=a_b`, and another name of a flag into its own."""
     if not argument.startswith("--"):
         return argument
     name, sign, value = argument.partition("=")
-    return name.replace("_", "-") + sign + value
+    name = name.replace("_", "-")
+    return FLAG_ALIASES.get(name, name) + sign + value
+
+
+@shell_completion.add_completion_class
+class BashComplete(shell_completion.BashComplete):
+    """Completion for bash, which makes three words of `--option=value`."""
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        """Returns the words before the one that is completed, and that one."""
+        words, begun = super().get_completion_args()
+        return [word for word in words if word != "="], begun

@@ -75,6 +75,10 @@ COMMANDS: Final = {
             "quintain.cli.training.export:export",
             "Write a trained model as a SavedModel with text in and out.",
         ),
+        "model": (
+            "quintain.cli.platform.model:model",
+            "Register trained models under names, promote versions to aliases.",
+        ),
         "serve-model": (
             "quintain.cli.training.serve_model:serve_model",
             "Answer over HTTP with a trained model.",

@@ -17,7 +17,7 @@ from quintain.records import team
 from quintain.records.config import provenance
 from quintain.records.rows import checkpoint as checkpoint_lib
 from quintain.records.rows import experiment as experiment_lib
-from quintain.records.rows import log, metric, states
+from quintain.records.rows import log, metric, registered_model, states
 from quintain.records.rows import node as node_lib
 from quintain.records.rows import trial as trial_lib
 from quintain.records.views import following, importance, master_status, trial_table
@@ -155,6 +155,14 @@ class Calls(abc.ABC):
     @call("GET", "/checkpoints/{uuid}")
     def get_checkpoint(self, uuid: str) -> checkpoint_lib.Checkpoint:
         """Returns a checkpoint by its UUID, or by as much of its beginning as is unique."""
+
+    @call("GET", "/models")
+    def list_models(self) -> list[registered_model.RegisteredModel]:
+        """Returns registered models by name; versions without files, configs and origins."""
+
+    @call("GET", "/models/{name}")
+    def get_model(self, name: str) -> registered_model.RegisteredModel:
+        """Returns a registered model with all that is kept of its versions."""
 
     @call("GET", "/audit", user_name="user")
     def get_audit(
@@ -328,6 +336,80 @@ class MasterCalls(Calls):
     @call("DELETE", "/checkpoints/orphans/{name}", timeout_secs=_COMMAND_SECS)
     def delete_orphan(self, name: str) -> checkpoint_lib.Orphan:
         """Deletes an orphan."""
+
+    # Registered models.
+
+    @call("POST", "/models/{name}/versions", status=201, timeout_secs=_COMMAND_SECS)
+    def register_model(
+        self, name: str, checkpoint: str, *, alias: str = "", note: str = ""
+    ) -> registered_model.ModelVersion:
+        """Registers a checkpoint of a trial as a new version of a model; it is kept from then on.
+
+        Args:
+            name: The model, new or not.
+            checkpoint: Its UUID.
+            alias: An alias that names the version from then on; empty for none.
+            note: The user's words for it.
+        """
+
+    @call("POST", "/models/{name}/paths", status=201, timeout_secs=_COMMAND_SECS)
+    def register_path(
+        self,
+        name: str,
+        receipt: registered_model.Receipt,
+        *,
+        alias: str = "",
+        note: str = "",
+    ) -> registered_model.ModelVersion:
+        """Registers an export, a run or a model's file as a new version of a model.
+
+        Args:
+            name: The model, new or not.
+            receipt: What it is; `records.model_receipts.read` makes it.
+            alias: An alias that names the version from then on; empty for none.
+            note: The user's words for it.
+        """
+
+    @call(
+        "POST",
+        "/models/{name}/versions/{version}/promote",
+        metric_name="metric",
+        timeout_secs=_COMMAND_SECS,
+    )
+    def promote_model(
+        self,
+        name: str,
+        version: int,
+        alias: str,
+        *,
+        not_worse_than: str = "",
+        metric_name: str = "",
+        margin: float = 0.0,
+    ) -> registered_model.RegisteredModel:
+        """Lets an alias name a version of a model; `StateError` if a rule forbids it.
+
+        Args:
+            name: The model.
+            version: Number of the version.
+            alias: The alias, new or not.
+            not_worse_than: Alias or number of a version. Over trials of equal seeds, the new one
+                must not be worse, with 95 % confidence; empty for no rule.
+            metric_name: What is compared; the searched metric if empty.
+            margin: By how much it may be worse, in units of the metric.
+        """
+
+    @call("DELETE", "/models/{name}/versions/{version}")
+    def delete_model(
+        self, name: str, version: int, *, with_aliases: bool = False
+    ) -> registered_model.ModelVersion:
+        """Deletes a version of a model; its checkpoint may be deleted then.
+
+        Args:
+            name: The model.
+            version: Number of the version.
+            with_aliases: Whether aliases that name it go, too; `StateError` if there are any
+                otherwise.
+        """
 
     # Machines.
 

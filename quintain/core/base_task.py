@@ -192,7 +192,7 @@ class Task(task_serving.ServingTask, metaclass=abc.ABCMeta):
             aux_losses: Losses that the model itself added, such as regularisation.
 
         Returns:
-            Scalar float tensor.
+            Scalar float tensor, or one of a single element.
         """
         del labels, model_outputs
         return tf.constant(0.0) if not aux_losses else tf.add_n(aux_losses)
@@ -264,7 +264,7 @@ class Task(task_serving.ServingTask, metaclass=abc.ABCMeta):
             )
         compiled = model_metrics.compiled_loss(model)
         own = self.build_losses(labels, outputs, aux_losses=None if compiled else aux_losses)
-        task_checks.check_loss(self, own)
+        own = task_checks.to_scalar(self, own)
         if compiled is None:
             return own
         return compiled(labels, outputs) + own + (tf.add_n(aux_losses) if aux_losses else 0.0)

@@ -378,6 +378,12 @@ class SharedState:
         return notes
 
     def find_protected(self) -> set[str]:
+        """Returns the checkpoints that trials which have not ended need, or models point at."""
+        with self.store.reading() as session:
+            registered = session.find_registered()
+        return self.find_needed() | registered.keys()
+
+    def find_needed(self) -> set[str]:
         """Returns the checkpoints from which trials that have not ended start or go on."""
         return {
             uuid

@@ -2,7 +2,7 @@
 
 import dataclasses
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from quintain import errors
@@ -15,8 +15,9 @@ from quintain.master import (
     scheduling,
     shared_state,
 )
+from quintain.master.models import model_registry
 from quintain.records.config import experiment_spec, provenance, searcher_config
-from quintain.records.rows import checkpoint, experiment, states, trial
+from quintain.records.rows import checkpoint, experiment, registered_model, states, trial
 from quintain.search import searcher
 from quintain.search import space as space_lib
 from quintain.store import session as session_lib
@@ -185,14 +186,17 @@ class Commands:
         """Deletes an ended experiment with all its files.
 
         Raises:
-            StateError: If it has not ended, or trials elsewhere start from its checkpoints.
+            StateError: If it has not ended, or trials elsewhere start from its checkpoints, or
+                registered models point at them.
         """
         shared = self._shared
         with shared.condition:
             record = self._ended(experiment_id, "deleted")
             with shared.store.reading() as session:
                 checkpoints = session.list_checkpoints(experiment_id=experiment_id)
-            used = shared.find_protected() & {each.uuid for each in checkpoints}
+            uuids = {each.uuid for each in checkpoints}
+            self._check_unregistered(f"Experiment {experiment_id}", uuids)
+            used = shared.find_needed() & uuids
             if used:
                 raise errors.StateError(
                     f"Experiment {experiment_id} can't be deleted: trials that have not ended "
@@ -211,13 +215,15 @@ class Commands:
         """Deletes the files of a checkpoint; returns its record.
 
         Raises:
-            StateError: If a trial that has not ended goes on from it.
+            StateError: If a trial that has not ended goes on from it, or a registered model points
+                at it.
         """
         shared = self._shared
         with shared.condition:
             with shared.store.reading() as session:
                 record = session.get_checkpoint(uuid)
-            if uuid in shared.find_protected():
+            self._check_unregistered(f"Checkpoint {uuid}", {uuid})
+            if uuid in shared.find_needed():
                 raise errors.StateError(
                     f"Checkpoint {uuid} can't be deleted: a trial that has not ended goes on from "
                     "it. Cancel that one first."
@@ -242,6 +248,32 @@ class Commands:
             NotFoundError: If there is none of this name.
         """
         return orphans.delete(self._shared, name)
+
+    def register_model(
+        self, name: str, *, checkpoint: str, alias: str, note: str
+    ) -> registered_model.ModelVersion:
+        """Registers a checkpoint as a new version; see `model_registry.register_checkpoint`."""
+        return model_registry.register_checkpoint(
+            self._shared, name, checkpoint, alias=alias, note=note
+        )
+
+    def register_path(
+        self, name: str, *, receipt: registered_model.Receipt, alias: str, note: str
+    ) -> registered_model.ModelVersion:
+        """Registers a directory as a new version; see `model_registry.register_path`."""
+        return model_registry.register_path(self._shared, name, receipt, alias=alias, note=note)
+
+    def promote_model(
+        self, name: str, version: int, alias: str, **rule: Any
+    ) -> registered_model.RegisteredModel:
+        """Lets an alias name a version, if a rule allows it; see `model_registry.promote`."""
+        return model_registry.promote(self._shared, name, version, alias, **rule)
+
+    def delete_model(
+        self, name: str, version: int, *, with_aliases: bool
+    ) -> registered_model.ModelVersion:
+        """Deletes a version of a model; see `model_registry.delete`."""
+        return model_registry.delete(self._shared, name, version, with_aliases=with_aliases)
 
     def kill_trial(self, trial_id: int) -> trial.TrialRecord:
         """Ends a trial at once; the search goes on without it.
@@ -378,6 +410,16 @@ class Commands:
         for live in list(self._shared.launches_by_trial.values()):
             if live.record.experiment_id == experiment_id:
                 self._processes.kill(live)
+
+    def _check_unregistered(self, what: str, uuids: Collection[str]) -> None:
+        with self._shared.store.reading() as session:
+            registered = session.find_registered()
+        named = sorted(registered[uuid] for uuid in registered.keys() & uuids)
+        if named:
+            raise errors.StateError(
+                f"{what} can't be deleted: the registered models {', '.join(named)} point at it. "
+                "Delete these first (`quintain model delete`)."
+            )
 
     def _record(self, experiment_id: int) -> experiment.Experiment:
         with self._shared.store.reading() as session:

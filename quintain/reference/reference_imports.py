@@ -51,6 +51,16 @@ class _Loader(importlib.abc.Loader):
         return source
 
 
+class _RefusedLoader(importlib.abc.Loader):
+    """Loader of modules that are not offered."""
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        return reference_names.Refused(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Runs nothing."""
+
+
 class _Finder(importlib.abc.MetaPathFinder):
     """Import finder of the tables' paths, asked before files are looked for."""
 
@@ -61,7 +71,9 @@ class _Finder(importlib.abc.MetaPathFinder):
         if package != _PACKAGE or not inner:
             return None
         if refusal := reference_names.find_refusal(inner):
-            raise ImportError(refusal, name=fullname)
+            if inner.endswith(".__main__"):  # `python -m` would say that it is a package.
+                raise ImportError(refusal, name=fullname)
+            return importlib.util.spec_from_loader(fullname, _RefusedLoader(), is_package=True)
         home = reference_names.find_home(inner)
         spec = importlib.util.find_spec(home) if home else None
         return spec and importlib.util.spec_from_loader(fullname, _Loader(spec))

@@ -3,17 +3,21 @@
 A program of the Model Garden moves by its imports alone: `official` becomes `quintain`, `orbit`
 becomes `quintain.orbit`, `tensorflow_models` becomes `quintain`. Most modules are at the same path
 below this package. Those that have another home are listed in `MOVED`: the import gives the same
-module object under both paths. What is not offered is listed in `REFUSED`, and importing it says
-why and what to use instead.
+module object under both paths. What is not offered is listed in `REFUSED`: it can be imported, so
+that a file that names it beside other things runs, and using it says why and what to use instead.
 
 Paths are written without the leading `quintain.`; a row holds for everything below it too.
 """
 
 import functools
+import logging
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from types import ModuleType
+from typing import Any, Final, Never
 
 _PACKAGE: Final = __name__.partition(".")[0]
+
+_logger = logging.getLogger(__name__)
 
 MOVED: Final[dict[str, str]] = {
     "common": "garden.common",
@@ -319,7 +323,7 @@ REFUSED: Final[dict[str, str]] = {
         "as a task."
     ),
     "trials.experimental": ("There is `quintain.client.master_client`, and the commands."),
-    "trials.horovod": ("A trial has one process. Train a task with `--local_workers`."),
+    "trials.horovod": ("A trial has one process. Train a task with `--local-workers`."),
     "trials.lightning": (
         "Models of PyTorch are not trained here: trials are TensorFlow and Keras."
     ),
@@ -372,17 +376,38 @@ def find_refusal(path: str) -> str | None:
     return f"`{_PACKAGE}.{asked}` is not offered. {refused[path]}" if path else None
 
 
+class Refused(ModuleType):
+    """Module of `REFUSED`, or a name of one: importing it logs why, and using it is an error."""
+
+    def __init__(self, name: str) -> None:
+        """Logs the reason.
+
+        Args:
+            name: Full name of the module, or of the name in its module.
+        """
+        super().__init__(name, find_refusal(name.partition(".")[2]))
+        _logger.warning("%s Using it is an error.", self.__doc__)
+
+    def __getattr__(self, name: str) -> Never:
+        raise AttributeError(self.__doc__)
+
+    def _refuse(self, *args: Any, **kwargs: Any) -> Never:
+        del args, kwargs
+        raise ImportError(self.__doc__, name=self.__name__)
+
+    __call__ = __mro_entries__ = __instancecheck__ = __subclasscheck__ = _refuse
+
+
 def refusing(module: str) -> Callable[[str], Any]:
-    """Returns the `__getattr__` of a module that lacks names of `REFUSED`: it says why.
+    """Returns the `__getattr__` of a module that lacks names of `REFUSED`: they are `Refused`.
 
     Args:
         module: Name of the module, its `__name__`.
     """
 
     def get(name: str) -> Any:
-        if refusal := find_refusal(f"{module}.{name}".partition(".")[2]):
-            # No AttributeError: `from module import name` would not show its message.
-            raise ImportError(refusal, name=module)
+        if find_refusal(f"{module}.{name}".partition(".")[2]):
+            return Refused(f"{module}.{name}")
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
 
     return get

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal
 
 import keras
@@ -20,14 +20,7 @@ from quintain.run import history
 from quintain.run.events import prepared_action
 from quintain.settings import config_definitions as cfg
 
-_FIELD: Final = "trainer.actions"
-
 _WHEN: Final = "when"
-
-_When = Literal["train", "eval"]
-
-_WHENS: Final[Sequence[_When]] = ("train", "eval")
-
 
 Action = Callable[[Any], Any]
 
@@ -202,19 +195,13 @@ def get_train_actions(
                 resolver, checkpoint_manager, trainer.global_step, keep_running_after_save=True
             )
         )
-    return [
-        *actions,
-        *_build_configured(
-            params,
-            "train",
-            {
-                "params": params,
-                "trainer": trainer,
-                "model_dir": model_dir,
-                "checkpoint_manager": checkpoint_manager,
-            },
-        ),
-    ]
+    offered = {
+        "params": params,
+        "trainer": trainer,
+        "model_dir": model_dir,
+        "checkpoint_manager": checkpoint_manager,
+    }
+    return [*actions, *_build_configured(params, "train", offered)]
 
 
 @gin_io.configurable
@@ -245,12 +232,11 @@ def get_eval_actions(
             )
         )
     offered = {"params": params, "trainer": trainer, "model_dir": model_dir}
-    own = _build_configured(params, "eval", offered)
-    return [*actions, *own]
+    return [*actions, *_build_configured(params, "eval", offered)]
 
 
 def _build_configured(
-    params: cfg.ExperimentConfig, when: _When, offered: Mapping[str, Any]
+    params: cfg.ExperimentConfig, when: Literal["train", "eval"], offered: Mapping[str, Any]
 ) -> list[Any]:
     """Builds the actions that `trainer.actions` names.
 
@@ -272,9 +258,9 @@ def _build_configured(
 
     built = []
     for index, config in enumerate(params.trainer.actions):
-        path = f"{_FIELD}[{index}]"
-        chosen = config.get(_WHEN, _WHENS[0])
-        if chosen not in _WHENS:
+        path = f"trainer.actions[{index}]"
+        chosen = config.get(_WHEN, "train")
+        if chosen not in ("train", "eval"):
             raise errors.ConfigError(
                 f"{path}.{_WHEN}: got {errors.show(chosen)}, expected 'train' or 'eval'."
             )

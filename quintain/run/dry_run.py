@@ -96,10 +96,11 @@ def dry_run(params: cfg.ExperimentConfig, mode: str, scratch_dir: str) -> DryRun
         secs, loss = _time_steps(trainer)
         evaluator = runner.evaluator if evaluate else None
         logs = {} if evaluator is None else evaluation_log.flatten(evaluator.evaluate_one_batch())
+    saved = [*trainer.model.variables, *trainer.optimizer.variables]
     return DryRunReport(
         num_parameters=sum(int(tf.size(v.value)) for v in trainer.model.trainable_variables),
         layers=_count_by_layer(trainer.model),
-        checkpoint_bytes=_count_bytes(trainer),
+        checkpoint_bytes=sum(int(tf.size(v.value)) * v.value.dtype.size for v in saved),
         peak_memory_bytes=read_peak_memory_bytes(),
         first_step_secs=secs[0],
         step_secs=sorted(secs[1:])[len(secs[1:]) // 2],
@@ -107,7 +108,11 @@ def dry_run(params: cfg.ExperimentConfig, mode: str, scratch_dir: str) -> DryRun
         batch_tokens=counts.get("tokens", 0),
         train_steps=params.trainer.train_steps,
         loss=loss,
-        eval_logs={name: float(value) for name, value in logs.items() if _is_number(value)},
+        eval_logs={
+            name: float(value)
+            for name, value in logs.items()
+            if isinstance(value, int | float) or (tf.is_tensor(value) and tf.size(value) == 1)
+        },
     )
 
 
@@ -153,12 +158,3 @@ def _count_by_layer(model: keras.Model) -> dict[str, int]:
         path = variable.path.rpartition("/")[0] or variable.name
         counts[path] = counts.get(path, 0) + math.prod(variable.shape)
     return counts
-
-
-def _count_bytes(trainer: stateful_trainer.StatefulTrainer) -> int:
-    variables = [*trainer.model.variables, *trainer.optimizer.variables]
-    return sum(int(tf.size(v.value)) * v.value.dtype.size for v in variables)
-
-
-def _is_number(value: Any) -> bool:
-    return tf.size(value) == 1 if tf.is_tensor(value) else isinstance(value, int | float)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from quintain import errors
-from quintain.config import gin_io, overrides, provenance, run_header, yaml_io
+from quintain.config import base_config, gin_io, overrides, provenance, run_header, yaml_io
 from quintain.core import exp_factory, user_modules
 from quintain.files import file_io
 from quintain.run import run_files
@@ -88,7 +88,9 @@ class ParsedExperiment:
     """Modules that register the experiment."""
 
 
-def parse(options: ParseConfigOptions, *, is_validated: bool = True) -> ParsedExperiment:
+def parse(
+    options: ParseConfigOptions, *, is_validated: bool = True, takes_any: bool = False
+) -> ParsedExperiment:
     """Builds the config that `options` describe.
 
     A run in `model_dir` is gone on with: without an experiment, its `params.yaml` comes before the
@@ -97,6 +99,8 @@ def parse(options: ParseConfigOptions, *, is_validated: bool = True) -> ParsedEx
     Args:
         options: What a command line says.
         is_validated: Whether fields that do not fit together are an error.
+        takes_any: Whether a config of another class than `ExperimentConfig` will do, for a program
+            with a loop of its own.
 
     Raises:
         RegistryError: If there is no experiment of this name.
@@ -110,20 +114,23 @@ def parse(options: ParseConfigOptions, *, is_validated: bool = True) -> ParsedEx
         gin_io.parse_files_and_params(options.gin_file, options.gin_params)
     name = _choose_name(options, layers)
     params = exp_factory.get_exp_config(name)
+    if not (takes_any or _has_trainer(params)):
+        raise errors.ConfigError(
+            f"experiment: got {name!r}, which is a {type(params).__name__}, expected an "
+            "ExperimentConfig. Let its function return one, or read it in a program of your own by "
+            "`parse_configuration`."
+        )
     sources = provenance.Provenance(provenance.Source("factory", name))
     for layer in layers:
         params.override_located(layer.params, layer.locate)
         sources.record(layer.params, layer.source)
     loop_source = sources.source("trainer.steps_per_loop")
-    for changed in params.trainer.follow_loop(_list_given(layers)):
+    for changed in _follow_loop(params, layers):
         sources.record({"trainer": {changed: None}}, lambda path: loop_source)
-    known = [action.get("type") for action in params.trainer.actions]
-    new = [{"type": name} for name in options.actions if name not in known]
-    params.trainer.actions = [*params.trainer.actions, *new]
-    used = [one.get("type") for one in (*params.trainer.actions, *params.trainer.loggers)]
-    modules = [one.partition(":")[0] for one in used if isinstance(one, str) and ":" in one]
-    import_modules(modules, _directories_of(layers, options.imports))
-    imports = tuple(dict.fromkeys([*imports, *modules]))
+    if _has_trainer(params):
+        modules = _add_actions(params.trainer, options.actions)
+        import_modules(modules, _directories_of(layers, options.imports))
+        imports = tuple(dict.fromkeys([*imports, *modules]))
     if is_validated:
         with errors.located(lambda path: str(sources.source(path))):
             params.validate()
@@ -134,7 +141,7 @@ def parse(options: ParseConfigOptions, *, is_validated: bool = True) -> ParsedEx
 def parse_configuration(
     flags_obj: Any, lock_return: bool = True, print_return: bool = True
 ) -> cfg.ExperimentConfig:
-    """Returns only the config of `parse`, as the reference's function of this name does.
+    """Returns only the config of `parse`, of any class, as the reference's function does.
 
     Args:
         flags_obj: `ParseConfigOptions`, or any object with some of its attributes, such as the
@@ -143,7 +150,7 @@ def parse_configuration(
             reference: `params.trainer.train_steps = 10`.
         print_return: Whether it is written to the log.
     """
-    params = parse(to_options(flags_obj)).params.replace()
+    params = parse(to_options(flags_obj), takes_any=True).params.replace()
     if print_return:
         run_files.logger.info("%s", yaml_io.dump(params.as_dict()))
     params._locked = lock_return
@@ -179,7 +186,7 @@ class ExperimentParser:
         params = self.parse_runtime(params)
         params = self.parse_data_service(params)
         params = self.parse_params_override(params)
-        params.trainer.follow_loop(_list_given(_read_layers(to_options(self._flags_obj))))
+        _follow_loop(params, _read_layers(to_options(self._flags_obj)))
         return params
 
     def base_experiment(self) -> cfg.ExperimentConfig:
@@ -207,14 +214,31 @@ class ExperimentParser:
         return _override(params, _read_overrides(to_options(self._flags_obj)))
 
 
-def _list_given(layers: Iterable["_Layer"]) -> set[str]:
-    """Returns the fields of the trainer that a user set; the record of a run has all of them."""
-    return {
+def _has_trainer(params: base_config.Config) -> bool:
+    """Returns False for a config of other classes, of a program with a loop of its own."""
+    return isinstance(params.get("trainer"), cfg.TrainerConfig)
+
+
+def _follow_loop(params: cfg.ExperimentConfig, layers: Iterable["_Layer"]) -> list[str]:
+    """Rounds the intervals that a user did not set; returns the names of those that changed."""
+    if not _has_trainer(params):
+        return []
+    given = {
         name
         for layer in layers
-        if not layer.is_record
+        if not layer.is_record  # The record of a run has all fields.
         for name in layer.params.get("trainer") or ()
     }
+    return params.trainer.follow_loop(given)
+
+
+def _add_actions(trainer: cfg.TrainerConfig, names: Iterable[str]) -> list[str]:
+    """Adds classes to the actions; returns the modules of all actions and loggers."""
+    known = [action.get("type") for action in trainer.actions]
+    new = [{"type": name} for name in names if name not in known]
+    trainer.actions = [*trainer.actions, *new]
+    used = [one.get("type") for one in (*trainer.actions, *trainer.loggers)]
+    return [one.partition(":")[0] for one in used if isinstance(one, str) and ":" in one]
 
 
 def _override(params: cfg.ExperimentConfig, layers: Iterable["_Layer"]) -> cfg.ExperimentConfig:

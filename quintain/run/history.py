@@ -43,16 +43,18 @@ class History:
         """Means over training loops, by metric."""
         self.validation: dict[str, Curve] = {}
         """Results of evaluations, by metric."""
+        self.measurements: dict[str, Curve] = {}
+        """Further numbers, such as `step_ms` and `best_accuracy`; of evaluations with `val_`."""
         self.model: Any = None
         """The model that `fit` has trained; None of a history that was read."""
 
     def add_loop(self, step: int, metrics: Mapping[str, Any]) -> None:
         """Adds what a training loop gave that ended at a step."""
-        _add(self.training, step, metrics)
+        self._add(self.training, "", step, metrics)
 
     def add_evaluation(self, step: int, metrics: Mapping[str, Any]) -> None:
         """Adds what an evaluation at a step gave."""
-        _add(self.validation, step, metrics)
+        self._add(self.validation, "val_", step, metrics)
 
     @property
     def history(self) -> dict[str, list[float]]:
@@ -61,9 +63,30 @@ class History:
         The losses are `loss` and `val_loss`, other metrics of evaluations begin with `val_`; there
         is a value for each training loop, or each evaluation.
         """
-        found = {_keras_name(name): curve for name, curve in self.training.items()}
-        found |= {f"val_{_keras_name(name)}": curve for name, curve in self.validation.items()}
-        return {name: [value for _, value in curve] for name, curve in found.items()}
+        return {name: [value for _, value in curve] for name, curve in self._name_curves().items()}
+
+    def at(self, step: int) -> dict[str, float]:
+        """Returns the newest metrics by the names of `history`, as far as they are of a step."""
+        newest = {name: curve[-1] for name, curve in self._name_curves().items()}
+        return {name: value for name, (at, value) in newest.items() if at == step}
+
+    def _name_curves(self) -> dict[str, Curve]:
+        """Returns the curves by Keras' names."""
+        validation = _by_keras_name(self.validation).items()
+        return _by_keras_name(self.training) | {f"val_{name}": one for name, one in validation}
+
+    def _add(
+        self, curves: dict[str, Curve], prefix: str, step: int, metrics: Mapping[str, Any]
+    ) -> None:
+        plain = evaluation_log.flatten(evaluation_log.to_plain(metrics))
+        for name, value in plain.items():
+            if not isinstance(value, int | float) or isinstance(value, bool):
+                continue
+            is_best = name.startswith("best_") and name.removeprefix("best_") in plain
+            if is_best or shown_metrics.is_measurement(name) or name.startswith("learning_rate"):
+                self.measurements.setdefault(f"{prefix}{name}", []).append((step, float(value)))
+            else:
+                curves.setdefault(name, []).append((step, float(value)))
 
     @property
     def steps(self) -> int:
@@ -120,27 +143,19 @@ def to_html(history: History, note: str = "") -> str:
         history: What to show.
         note: A line above it.
     """
-    names = _list_shown(history)
-    rows = "".join(_build_row(history, name) for name in names)
-    head = "<tr><th></th><th>training</th><th>validation</th><th></th></tr>"
+    curves = [_by_keras_name(history.training), _by_keras_name(history.validation)]
+    names = sorted({**curves[0], **curves[1]}, key=lambda name: name != "loss")[:_MAX_ROWS]
+    rows = "".join(_build_row(name, [one.get(name, []) for one in curves]) for name in names)
+    legend = "".join(
+        f'<th style="color:{color}">{name}</th>'
+        for name, color in zip(("training", "validation"), _COLORS, strict=True)
+    )
+    head = f"<tr><th></th>{legend}<th></th></tr>"
     title = f"<div>{html.escape(note)}</div>" if note else ""
     return f"<div>{title}<table>{head}{rows}</table></div>"
 
 
-def _list_shown(history: History) -> list[str]:
-    """Returns the metrics to show, the losses first; rates and times are left out."""
-    names = dict.fromkeys(map(_keras_name, [*history.training, *history.validation]))
-    shown = [
-        name
-        for name in names
-        if not shown_metrics.is_measurement(name)
-        and not name.startswith(("learning_rate", "best_"))
-    ]
-    return sorted(shown, key=lambda name: name != "loss")[:_MAX_ROWS]
-
-
-def _build_row(history: History, name: str) -> str:
-    curves = [_find(history.training, name), _find(history.validation, name)]
+def _build_row(name: str, curves: Sequence[Curve]) -> str:
     cells = "".join(
         f"<td>{curve[-1][1]:.5g} <small>step {curve[-1][0]:,}</small></td>"
         if curve
@@ -169,19 +184,9 @@ def _draw(curves: Sequence[Curve]) -> str:
     return f'<svg width="{_WIDTH}" height="{_HEIGHT}" viewBox="{box}">{lines}</svg>'
 
 
-def _find(curves: Mapping[str, Curve], name: str) -> Curve:
-    return next((curve for key, curve in curves.items() if _keras_name(key) == name), [])
-
-
-def _keras_name(name: str) -> str:
-    return "loss" if name in ("training_loss", "validation_loss") else name
-
-
-def _add(curves: dict[str, Curve], step: int, metrics: Mapping[str, Any]) -> None:
-    plain = evaluation_log.flatten(evaluation_log.to_plain(metrics))
-    for name, value in plain.items():
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            curves.setdefault(name, []).append((step, float(value)))
+def _by_keras_name(curves: Mapping[str, Curve]) -> dict[str, Curve]:
+    losses = ("training_loss", "validation_loss")
+    return {"loss" if name in losses else name: curve for name, curve in curves.items()}
 
 
 class TrainingLog:

@@ -3,37 +3,59 @@
 import contextlib
 import sys
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal, get_args
 
 from typing_extensions import override
 
-from quintain import orbit
+from quintain import errors, orbit
 from quintain.core.reports import shown_metrics
 from quintain.run import history as history_lib
 
 _NOTEBOOK: Final = "IPython"
 
 
+Verbose = Literal["auto", 0, 1, 2]
+"""What a training shows, in Keras' words: of its own accord, nothing, a bar, or lines."""
+
+
 @contextlib.contextmanager
-def default_reporter(labels: Mapping[str, shown_metrics.MetricLabel]) -> Iterator[orbit.Reporter]:
+def default_reporter(
+    labels: Mapping[str, shown_metrics.MetricLabel], verbose: Verbose = "auto"
+) -> Iterator[orbit.Reporter]:
     """Yields the reporter of a training for which the caller has named none.
 
     In a notebook a table with curves moves; on a terminal a bar; elsewhere the log has it.
 
     Args:
         labels: Labels of metrics, the most important first.
+        verbose: 0 shows nothing, 2 lines, and 1 lines where there are neither notebook nor
+            terminal.
+
+    Raises:
+        ConfigError: If `verbose` is something else.
     """
-    if in_notebook():
+    if verbose not in get_args(Verbose):
+        raise errors.ConfigError(
+            f"verbose: got {errors.show(verbose)}, expected 'auto', 0, 1 or 2."
+        )
+    if verbose == 0:
+        yield orbit.Reporter()
+        return
+    if verbose != 2 and in_notebook():
         yield NotebookReporter(sys.modules[_NOTEBOOK])
         return
-    if not sys.stderr.isatty():
+    if verbose == "auto" and not sys.stderr.isatty():
         yield orbit.LogReporter()
         return
     from quintain.run import train_reporter  # noqa: PLC0415 - only terminals show it
     from quintain.terminal import screens, training_display  # noqa: PLC0415 - as above
 
-    screen = screens.open_screen(
-        is_quiet=False, refreshes_per_sec=training_display.REFRESHES_PER_SEC
+    screen = (
+        screens.PlainScreen()
+        if verbose == 2
+        else screens.open_screen(
+            is_quiet=False, refreshes_per_sec=training_display.REFRESHES_PER_SEC
+        )
     )
     with screen:
         display = training_display.TrainingDisplay(screen)

@@ -28,7 +28,10 @@ def write_model_params(model: tf.Module | keras.Model, output_path: str) -> None
         model: The model.
         output_path: File to write.
     """
-    lines = [f"{_get_name(variable)} {list(variable.shape)}" for variable in model.variables]
+    lines = [
+        f"{f'{one.path}:0' if isinstance(one, keras.Variable) else one.name} {list(one.shape)}"
+        for one in model.variables
+    ]
     total = sum(_count(variable) for variable in model.variables)
     whole_files.write(output_path, "\n".join([*lines, "", f"Total params: {total}", ""]))
 
@@ -142,10 +145,6 @@ def _list_labels(labels: str, rank: int) -> list[str]:
     before, after = labels.split("...")
     hidden = range(rank - len(before) - len(after), 0, -1)
     return [*before, *(f"...{index}" for index in hidden), *after]
-
-
-def _get_name(variable: Any) -> str:
-    return f"{variable.path}:0" if isinstance(variable, keras.Variable) else str(variable.name)
 
 
 def _count(variable: Any) -> int:

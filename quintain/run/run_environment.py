@@ -51,16 +51,13 @@ class Environment:
             sources: What set the fields of its config, by their paths.
         """
         self._looking.join(_GIT_SECS)
+        path = file_paths.join(model_dir, FILE_NAME)
         try:
-            self._write(model_dir, sources)
+            starts = [*_read_starts(path), self._describe(sources)]
+            kept = starts if len(starts) <= MAX_STARTS else [starts[0], *starts[1 - MAX_STARTS :]]
+            whole_files.write(path, json.dumps({"starts": kept}, indent=1))
         except (*whole_files.ERRORS, errors.QuintainError) as error:
             logger.warning("How this run was started is not written down: %s", error)
-
-    def _write(self, model_dir: str, sources: Mapping[str, str]) -> None:
-        path = file_paths.join(model_dir, FILE_NAME)
-        starts = [*_read_starts(path), self._describe(sources)]
-        kept = starts if len(starts) <= MAX_STARTS else [starts[0], *starts[1 - MAX_STARTS :]]
-        whole_files.write(path, json.dumps({"starts": kept}, indent=1))
 
     def _describe(self, sources: Mapping[str, str]) -> dict[str, Any]:
         command = shlex.join([file_paths.basename(sys.argv[0] or "python"), *sys.argv[1:]])

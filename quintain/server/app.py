@@ -25,7 +25,7 @@ from quintain.cluster.agents import agent_launcher
 from quintain.master import master as master_lib
 from quintain.master.processes import launch_tokens
 from quintain.records.views import master_status
-from quintain.server import code_uploads, direct_calls, monitoring
+from quintain.server import code_uploads, direct_calls, monitoring, saved_views
 from quintain.server import exports as exports_lib
 from quintain.server import tensorboards as tensorboards_lib
 from quintain.server.feed import feed as feed_lib
@@ -128,6 +128,7 @@ def build_app(
         runs=run_index.RunIndex(
             map(pathlib.Path, info.run_dirs), lambda: run_notes.list_paths(home)
         ),
+        views=saved_views.SavedViews(home.views_file),
         agents=services.agents,
         feed=services.feed,
     )

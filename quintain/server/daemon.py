@@ -38,6 +38,7 @@ from quintain.server import tensorboards as tensorboards_lib
 from quintain.server.feed import feed as feed_lib
 from quintain.server.http import home_watch
 from quintain.server.http import network as network_lib
+from quintain.server.runs import run_index
 from quintain.server.security import access
 from quintain.server.security import sessions as sessions_lib
 from quintain.server.security import sign_in as sign_in_lib
@@ -154,6 +155,12 @@ class MasterServer:
     def fingerprint(self) -> str:
         """SHA-256 of its certificate; empty if it speaks plain text."""
         return self._fingerprint
+
+    @property
+    def run_dirs(self) -> tuple[str, ...]:
+        """Directories whose runs its page shows, as far as they are still there."""
+        runs: run_index.RunIndex = self._app.state.parts.runs
+        return tuple(str(path) for path in runs.directories if path.is_dir())
 
     @property
     def sign_in(self) -> sign_in_lib.SignIn:
@@ -314,14 +321,14 @@ class MasterServer:
         parts.callback(self._tensorboards.close)
         feed = feed_lib.Feed(store, self._master.told_status)
         agents = launchers_lib.find_agents(launcher)
-        app = self._build_app(launch_key, feed, agents)
+        self._app = self._build_app(launch_key, feed, agents)
         gc.freeze()  # Nobody waits for a search for garbage in what was imported.
         # Before the first answer: who waited with the former master's token finds the new one.
         forget = functools.partial(home_lib.remove_master, self._home, identity.pid)
         parts.callback(forget)
         master_file.write(self._home.path, self._file)
         parts.enter_context(
-            http_server.serve(app, listener.socket, local_listener, tls=listener.tls)
+            http_server.serve(self._app, listener.socket, local_listener, tls=listener.tls)
         )
         parts.enter_context(home_watch.HomeWatch(self._home, lock, on_loss=self._note_loss))
         # It ends first, and with it the answers that go on for ever.

@@ -25,6 +25,7 @@ from quintain.records.rows import (
     log,
     metric,
     node,
+    registered_model,
     sent_metrics,
     trial,
 )
@@ -42,12 +43,14 @@ TABLES: Final[dict[type[Any], str]] = {
     deletion.Deletion: "deletions",
     sent_metrics.SentMetrics: "sent_metrics",
     node.KnownNode: "nodes",
+    registered_model.ModelVersion: "model_versions",
+    registered_model.AliasMove: "model_aliases",
     team.AuditEntry: "audit",
     team.Grant: "grants",
 }
 """The table of each kind of record."""
 
-REVISION: Final = "0009"
+REVISION: Final = "0010"
 """The newest of the migrations, which makes the tables."""
 
 _ENCODER: Final = json.JSONEncoder(allow_nan=False, separators=(",", ":"), ensure_ascii=False)

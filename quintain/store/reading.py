@@ -1,9 +1,11 @@
 """Queries of a read transaction."""
 
+import itertools
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
+from quintain import errors
 from quintain.records import team
 from quintain.records.rows import (
     change,
@@ -14,12 +16,15 @@ from quintain.records.rows import (
     log,
     metric,
     node,
+    registered_model,
     sent_metrics,
     states,
     trial,
 )
 from quintain.store import queries, table_reading
 
+_LONG_FIELDS: Final = ("files", "config", "origin")
+_NAMES_OF_MODELS: Final = "SELECT DISTINCT name FROM model_versions ORDER BY name"
 _MOST_ROWS: Final = 2**62
 """More than any table has."""
 
@@ -312,6 +317,51 @@ class Reader(table_reading.TableReader):
             "trial_id IN (SELECT id FROM trials WHERE experiment_id = :owner)", owner=experiment_id
         )
         return self._list(sent_metrics.SentMetrics, where, "ORDER BY trial_id, logger")
+
+    # Registered models
+
+    def list_models(self) -> list[registered_model.RegisteredModel]:
+        """Returns all models by name; versions without their files, configs and origins."""
+        return self._list_models(queries.Where(), dict.fromkeys(_LONG_FIELDS, "'{}'"))
+
+    def get_model(self, name: str) -> registered_model.RegisteredModel:
+        """Returns a model with all that is kept of its versions.
+
+        Raises:
+            NotFoundError: If there is none of this name.
+        """
+        found = self._list_models(queries.Where(name=name), {})
+        if not found:
+            known = [row[0] for row in self._select(f"{_NAMES_OF_MODELS} LIMIT 20", {})]
+            raise errors.NotFoundError(
+                f"There is no model {errors.show(name)}; there are {', '.join(known) or 'none'}."
+                f"{errors.suggest(name, known)}"
+            )
+        return found[0]
+
+    def _list_models(
+        self, where: queries.Where, instead: Mapping[str, str]
+    ) -> list[registered_model.RegisteredModel]:
+        versions, moves = registered_model.ModelVersion, registered_model.AliasMove
+        all_versions = self._list(versions, where, "ORDER BY name, version", instead)
+        all_moves = self._list(moves, where, "ORDER BY id")
+        models = []
+        for name, group in itertools.groupby(all_versions, key=lambda each: each.name):
+            own = tuple(group)
+            history = tuple(each for each in all_moves if each.name == name)
+            aliases = {each.alias: each.version for each in history}
+            usable = {each.version for each in own if not each.is_deleted}
+            aliases = {alias: number for alias, number in aliases.items() if number in usable}
+            models.append(registered_model.RegisteredModel(name, aliases, own, history))
+        return models
+
+    def find_registered(self) -> dict[str, str]:
+        """Returns the versions that point at checkpoints of trials, by the UUIDs of these."""
+        query = (
+            "SELECT checkpoint, name, version FROM model_versions "
+            "WHERE trial_id IS NOT NULL AND NOT is_deleted"
+        )
+        return {uuid: f"{name}@{version}" for uuid, name, version in self._select(query, {})}
 
     # Changes
 

@@ -20,6 +20,7 @@ from quintain.records.rows import (
     log,
     metric,
     node,
+    registered_model,
     sent_metrics,
     trial,
 )
@@ -81,6 +82,8 @@ TABLES: Final[dict[str, Table]] = {
     # One row: the home whose database this is.
     "home": Table(("home_id",), {"home_id": str}),
     **_of(deletion.Deletion),
+    **_of(registered_model.ModelVersion),
+    **_of(registered_model.AliasMove),
     # The last number of each table, as PostgreSQL has it; SQLite keeps such a table by itself.
     "last_ids": Table(("table_name",), {"table_name": str, "last_id": int}),
     # One row: the master that wrote last, as PostgreSQL has it; an SQLite file is one home's.

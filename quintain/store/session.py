@@ -1,5 +1,6 @@
 """Session: reads and writes in one transaction of the store."""
 
+import dataclasses
 import time
 from collections.abc import Collection, Sequence
 from typing import Any, Final, TypeVar
@@ -16,6 +17,7 @@ from quintain.records.rows import (
     log,
     metric,
     node,
+    registered_model,
     sent_metrics,
     states,
     trial,
@@ -284,6 +286,28 @@ class Session(reading.Reader):
     def remove_deletions(self, ids: Collection[int]) -> None:
         """Forgets deletions that are done."""
         self._runner.run_all("DELETE FROM deletions WHERE id = :id", [{"id": each} for each in ids])
+
+    # Registered models
+
+    def add_model_version(
+        self, record: registered_model.ModelVersion
+    ) -> registered_model.ModelVersion:
+        """Stores a version of a model under the next number of its model, and returns it."""
+        query = "SELECT max(version) FROM model_versions WHERE name = :name"
+        newest = self._find_value(query, {"name": record.name}) or 0
+        return self._add(dataclasses.replace(record, version=newest + 1))
+
+    def update_model_version(self, record: registered_model.ModelVersion) -> None:
+        """Replaces the version of the same `id`.
+
+        Raises:
+            NotFoundError: If there is none.
+        """
+        self._update(record)
+
+    def add_alias_move(self, record: registered_model.AliasMove) -> None:
+        """Lets an alias name a version from now on."""
+        self._add(record)
 
     # Changes
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 import pytest
 
 from quintain import store as stores
-from quintain.records.rows import experiment, metric, states, trial
+from quintain.records.rows import experiment, metric, registered_model, states, trial
 
 
 def new_experiment(**fields: object) -> experiment.Experiment:
@@ -41,6 +41,28 @@ def new_rows(trial_id: int, totals: Iterable[int], **values: float | str) -> lis
         metric.MetricRow(trial_id, group, total, values or {"loss": 1 / total}, 32, total + 0.5)
         for total in totals
     ]
+
+
+def new_model_version(**fields: object) -> registered_model.ModelVersion:
+    """Returns a version of a model that has no number yet."""
+    record = registered_model.ModelVersion(
+        path="",
+        machine="",
+        checkpoint="c",
+        files={"weights": "0" * 64},
+        config={"seed": 1},
+        metrics={"loss": 0.5},
+        origin={"host": "h"},
+        id=0,
+        name="m",
+        version=0,
+        sha256="1" * 64,
+        trial_id=None,
+        experiment_id=None,
+        note="",
+        time=1.0,
+    )
+    return dataclasses.replace(record, **fields)  # type: ignore[arg-type]
 
 
 class StoreCase:

@@ -16,7 +16,7 @@ import pytest
 from quintain import errors
 from quintain import store as stores
 from quintain.records import team
-from quintain.records.rows import checkpoint, launch, log, metric, states, trial
+from quintain.records.rows import checkpoint, launch, log, metric, registered_model, states, trial
 from quintain.testing import store_case, store_change_suite, store_curve_suite
 
 
@@ -398,6 +398,33 @@ class StoreSuite(store_change_suite.ChangeSuite, store_curve_suite.CurveSuite):
             assert session.list_spans() == []
             assert session.list_checkpoints() == []
             assert session.add_experiment(store_case.new_experiment()).id > owner
+
+    def test_models_come_back_with_their_versions_and_aliases(self, store: stores.Store) -> None:
+        """Numbers count for each model; lists leave out what is long."""
+        record = store_case.new_model_version()
+        with store.transaction() as session:
+            first = session.add_model_version(record)
+            second = session.add_model_version(dataclasses.replace(record, trial_id=7))
+            other = session.add_model_version(dataclasses.replace(record, name="a"))
+            move = registered_model.AliasMove(0, "m", "best", 2, "", 1.0)
+            session.add_alias_move(dataclasses.replace(move, version=1))
+            session.add_alias_move(move)
+        assert first == dataclasses.replace(record, id=first.id, version=1)
+        assert (second.version, other.version) == (2, 1)
+        with store.transaction() as session:
+            session.update_model_version(dataclasses.replace(first, is_deleted=True))
+        with store.reading() as session:
+            model = session.get_model("m")
+            assert model.versions == (dataclasses.replace(first, is_deleted=True), second)
+            assert model.aliases == {"best": 2}
+            assert [each.version for each in model.history] == [1, 2]
+            listed = session.list_models()
+            assert [each.name for each in listed] == ["a", "m"]
+            short = dataclasses.replace(second, files={}, config={}, origin={})
+            assert listed[1].versions[1] == short
+            assert session.find_registered() == {"c": "m@2"}
+            with pytest.raises(errors.NotFoundError, match="there are a, m"):
+                session.get_model("other")
 
     def test_a_transaction_that_fails_leaves_nothing(self, store: stores.Store) -> None:
         """All its writes are undone."""

@@ -6,6 +6,7 @@ dotted paths into its `ExperimentConfig`; a batch is one step of its trainer.
 
 import contextlib
 import importlib
+import json
 import pathlib
 import shutil
 import sys
@@ -25,15 +26,17 @@ from quintain.core.loop import trainer_setup
 from quintain.core.multitask import configs as multitask_configs
 from quintain.core.progressive import configs as progressive_configs
 from quintain.distribute import distribution, runtime_environment
+from quintain.input import file_marks
 from quintain.input.diagnosis import data_faults
 from quintain.records.config import experiment_spec, source_names
+from quintain.records.rows import registered_model
 from quintain.run import run_files, runner_factory, train_reporter
 from quintain.search import hyperparameters
 from quintain.search import space as space_lib
 from quintain.settings import config_definitions as cfg
 from quintain.trials import base_trial, trial_context
 from quintain.trials.keras import keras_variables
-from quintain.trials.process import gang
+from quintain.trials.process import gang, trial_loader
 
 _ALIASES: Final = {
     "global_batch_size": "task.train_data.global_batch_size",
@@ -121,21 +124,35 @@ def build_params(
 
 def _find_experiment(config: Mapping[str, Any], model_dir: str | None) -> cfg.ExperimentConfig:
     importlib.import_module("quintain.nlp.experiments")
-    if model_dir is not None:
-        import_experiments(pathlib.Path(model_dir))
-    advice = "One of your own is registered by a file in the experiment's model directory."
+    if model_dir is None:
+        advice = "One of your own needs MODEL_DIR, the directory with the file that registers it."
+    else:
+        imported = import_experiments(pathlib.Path(model_dir))
+        advice = (
+            "Of MODEL_DIR those files at its top were imported that call "
+            f"`register_config_factory`: {', '.join(imported) or 'none'}."
+        )
     return exp_factory.get_exp_config(_experiment_name(config), advice=advice)
 
 
-def import_experiments(directory: pathlib.Path) -> None:
-    """Imports the files of a directory that register experiments."""
+def import_experiments(directory: pathlib.Path) -> list[str]:
+    """Imports the files of a directory that register experiments, and returns their names.
+
+    Raises:
+        TrialError: If one of them raises, with its file and line.
+    """
     if not directory.is_dir():
-        return
+        return []
     if str(directory) not in sys.path:
         sys.path.insert(0, str(directory))
-    for path in sorted(directory.glob("*.py")):
-        if source_names.find_used(path, {"register_config_factory"}):
-            importlib.import_module(path.stem)
+    found = [
+        path
+        for path in sorted(directory.glob("*.py"))
+        if source_names.find_used(path, {"register_config_factory"})
+    ]
+    for path in found:
+        trial_loader.import_file(directory, path.stem)
+    return [path.name for path in found]
 
 
 def _refuse_optimizations(config: Mapping[str, Any]) -> None:
@@ -321,6 +338,9 @@ class TaskTrialController(base_trial.TrialController):
         manager.sync()
         name = _experiment_name(self.context.get_experiment_config())
         run_files.serialize_config(self._params, directory, experiment=name)
+        if marks := file_marks.get_known():
+            path = pathlib.Path(directory, registered_model.DATA_FILE)
+            path.write_text(json.dumps(marks), encoding="utf-8")
 
     def measure_state(self) -> int:
         """Returns the bytes of the variables of model and optimizer."""

@@ -226,6 +226,15 @@ def test_variables_missing_on_either_side_are_named(tmp_path):
     assert "not in the model" in str(caught.value)
 
 
+def test_weights_alone_are_refused_with_the_way_to_start_from_them(tmp_path):
+    model, step, checkpoint = build()
+    tf.train.Checkpoint(model=model).write(str(tmp_path / "ckpt-10"))
+    manager = checkpoints.CheckpointManager(checkpoint, str(tmp_path), step_counter=step)
+
+    with pytest.raises(errors.CheckpointError, match=r"global_step(.|\n)*as init_checkpoint"):
+        manager.restore_or_initialize()
+
+
 @pytest.fixture
 def small_files_only():
     """Makes the operating system refuse files of more than 100 bytes, as a full disk does."""

@@ -7,9 +7,14 @@ import pytest
 from quintain import errors
 from quintain.cli import connect, main
 from quintain.client import calls
+from quintain.client.home import home as home_lib
+from quintain.master import scheduling, shared_state, user_commands
 from quintain.records.config import provenance
 from quintain.records.rows import checkpoint, experiment, log, metric, states, trial
 from quintain.records.views import following, importance, master_status, trial_table
+from quintain.server import direct_calls
+from quintain.store import store as store_lib
+from quintain.testing import store_case
 
 TINY = {
     "task.model.embedding_width": 8,
@@ -339,3 +344,94 @@ def calls_fake(monkeypatch, tmp_path):
     monkeypatch.setattr(connect, "open_client", give)
     monkeypatch.setenv("QUINTAIN_HOME", str(tmp_path / "home"))
     return fake
+
+
+class Registry(direct_calls.DirectCalls):
+    """Reads from the store, and gives commands to what a master has."""
+
+    def __init__(self, store, home):
+        super().__init__(store, home)
+        shared = shared_state.SharedState(store, home.path)
+        idle = scheduling.Scheduling.__new__(scheduling.Scheduling)
+        self._commands = user_commands.Commands(shared, idle)
+
+    def register_model(self, name, uuid, **given):
+        return self._commands.register_model(name, checkpoint=uuid, **given)
+
+    def register_path(self, name, receipt, **given):
+        return self._commands.register_path(name, receipt=receipt, **given)
+
+    def promote_model(self, *args, **rule):
+        return self._commands.promote_model(*args, **rule)
+
+    def delete_model(self, *args, **given):
+        return self._commands.delete_model(*args, **given)
+
+
+@pytest.fixture
+def registry(monkeypatch, tmp_path):
+    """Gives commands a real store and a master's commands, without its process."""
+    monkeypatch.setenv("QUINTAIN_HOME", str(tmp_path / "home ü"))
+    home = home_lib.find_home()
+    home.create()
+    with contextlib.closing(store_lib.open_store(home.database)) as store:
+        client = Registry(store, home)
+        monkeypatch.setattr(connect, "open_client", lambda: contextlib.nullcontext(client))
+        monkeypatch.setattr(connect, "open_calls", lambda: contextlib.nullcontext(client))
+        yield client
+
+
+@pytest.fixture
+def trial_ids(registry, tmp_path):
+    """An experiment with two trials, of which the second is the better one."""
+    with registry.store.transaction() as session:
+        searcher = {"name": "random", "metric": "accuracy", "smaller_is_better": False}
+        record = store_case.new_experiment(config={"searcher": searcher}, model_dir="")
+        owner = session.add_experiment(record).id
+        ids = []
+        for number, value in ((1, 0.5), (2, 0.75)):
+            record = store_case.new_trial(owner, seed=number, best_metric=value)
+            ids.append(session.add_trial(record).id)
+            uuid = f"{number:04}"
+            directory = tmp_path / "home ü" / "checkpoints" / uuid
+            directory.mkdir(parents=True)
+            (directory / "model.keras").write_text(uuid)
+            session.add_checkpoint(checkpoint.Checkpoint(uuid, ids[-1], owner, 10, metric=value))
+    return ids
+
+
+@pytest.fixture
+def export(tmp_path):
+    """The directory of a SavedModel, as far as its names go."""
+    directory = tmp_path / "exports" / "mine"
+    (directory / "variables").mkdir(parents=True)
+    (directory / "saved_model.pb").write_text("graph")
+    (directory / "variables" / "variables.index").write_text("index")
+    return directory
+
+
+@pytest.fixture
+def write_run(tmp_path):
+    """Writes the checkpoints of a run, which know the file of their data, and its settings."""
+    import tensorflow as tf  # noqa: PLC0415 - most commands need none
+
+    class Position(tf.train.experimental.PythonState):
+        def __init__(self, step):
+            self.step = step
+
+        def serialize(self):
+            return json.dumps({"files": {f"/data/{self.step}": "5:abc"}}).encode() + b"\nstate"
+
+        def deserialize(self, string_value):
+            raise NotImplementedError
+
+    def write(*steps):
+        directory = tmp_path / "run"
+        directory.mkdir(exist_ok=True)
+        for step in steps:
+            checkpoint = tf.train.Checkpoint(data_position=Position(step))
+            checkpoint.write(str(directory / f"ckpt-{step}"))
+        (directory / "params.yaml").write_text("task: {x: 1}")
+        return directory
+
+    return write

@@ -42,6 +42,29 @@ def test_help_shows_options_with_dashes_and_underscores_work_too(quintain):
     assert "Did you mean 'eval'?" in said[0][2]
 
 
+@pytest.mark.parametrize(
+    ("command", "former", "name"),
+    [
+        (("checkpoint", "export"), "--output-dir", "--output"),
+        (("experiment", "create"), "--no-follow", "--detach"),
+    ],
+)
+def test_help_shows_one_name_for_each_option(quintain, command, former, name):
+    _, stdout, _ = quintain(*command, "--help")
+    assert name in stdout
+    assert former not in stdout
+
+    said = [quintain(*command, "nothing", each) for each in (name, former)]
+    assert said[0] == said[1]
+    assert said[0][0] != 0
+
+
+@pytest.mark.parametrize("name", ["kill", "list-checkpoints", "list-trials"])
+def test_help_does_not_show_other_names_of_commands(quintain, name):
+    assert f"\n  {name} " not in quintain("experiment", "--help")[1]
+    assert quintain("experiment", name, "--help")[0] == 0
+
+
 def test_what_follows_two_dashes_is_left_as_it_is():
     @click.command(cls=lazy_group.FlagCommand)
     @click.argument("texts", nargs=-1)
@@ -65,6 +88,10 @@ def test_a_misspelt_option_names_the_nearest(quintain):
         ("quintain train --model-d", "plain,--model-dir\n"),
         (
             "quintain train --experiment wmt",
+            "plain,wmt_transformer/base\nplain,wmt_transformer/large\n",
+        ),
+        (
+            "quintain train --experiment = wmt",  # Bash makes three words of it.
             "plain,wmt_transformer/base\nplain,wmt_transformer/large\n",
         ),
     ],

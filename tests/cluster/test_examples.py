@@ -109,7 +109,7 @@ def test_the_service_leads_to_the_port_of_the_master():
     (port,) = service["spec"]["ports"]
     assert service["spec"]["selector"] == master["spec"]["template"]["metadata"]["labels"]
     name = f"{service['metadata']['name']}:{port['port']}"
-    assert f"--allowed_host={name}" in container["args"]
+    assert f"--allowed-host={name}" in container["args"]
     assert {each["name"]: each["containerPort"] for each in container["ports"]} == {
         port["targetPort"]: 8443
     }

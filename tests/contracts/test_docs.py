@@ -71,7 +71,6 @@ def list_anchors(text):
 
 @pytest.mark.slow
 @pytest.mark.e2e
-@pytest.mark.long("links of the pages it is made of are checked each time")
 def test_links_of_the_site_lead_somewhere():
     subprocess.run([ROOT / "scripts/docs", "build"], check=True)
     pages = {page: page.read_text() for page in (ROOT / "site").rglob("*.html")}

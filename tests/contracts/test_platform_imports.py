@@ -48,6 +48,7 @@ def test_cli_server_and_master_load_no_tensorflow():
     [
         ("quintain.cli.main", {"rich", "sqlalchemy", "fastapi", "numpy", "pydantic", "urllib3"}),
         ("quintain.cli.experiment.lists", {"rich", "sqlalchemy", "fastapi", "numpy"}),
+        ("quintain.cli.experiment.file", {"rich", "sqlalchemy", "fastapi", "numpy", "pydantic"}),
         ("quintain.cli.platform.trial", {"rich", "sqlalchemy", "fastapi", "numpy"}),
         ("quintain.cli.platform.master", {"rich", "sqlalchemy", "fastapi", "numpy"}),
     ],

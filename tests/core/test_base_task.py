@@ -47,6 +47,19 @@ def test_a_step_minimises_the_loss_with_its_auxiliary_losses():
     np.testing.assert_allclose(model.weights[0].numpy(), 1 - 0.1 * GRADIENT, rtol=1e-6)
 
 
+def test_a_loss_of_one_element_is_as_good_as_a_scalar():
+    class OneElement(Task):
+        def build_losses(self, labels, model_outputs, aux_losses=None):
+            return tf.reshape(super().build_losses(labels, model_outputs, aux_losses), [1])
+
+    model, task = build_model(), OneElement(cfg.TaskConfig())
+
+    logs = task.train_step((FEATURES, LABELS), model, sgd.SGD(0.1))
+
+    assert logs["loss"].shape == task.validation_step((FEATURES, LABELS), model)["loss"].shape == ()
+    np.testing.assert_allclose(model.weights[0].numpy(), 1 - 0.1 * GRADIENT, rtol=1e-6)
+
+
 def test_a_compiled_loss_is_added_to_the_task_s():
     model, optimizer = build_model(loss="mse", optimizer="sgd"), sgd.SGD(0.1)
 

@@ -283,11 +283,11 @@ def test_a_failing_trial_is_explained_and_the_others_go_on(shell, write_config):
     }
 
 
-def test_a_page_that_is_looked_at_stays_when_the_search_ends(shell, write_config, hurry):
+def test_a_page_that_is_looked_at_stays_when_the_search_ends(shell, write_config, hurry, tmp_path):
     path = write_config(secs=0.2, length=40)
     foreground = shell.start("experiment", "create", path, MODEL_DIR, "--slots", 2, "--no-check")
     shell.wait_for(shell.count_batches, "a trial has trained")
-    link = shell.read("ui")["url"]
+    link = shell.read("ui", "--runs", tmp_path)["url"]
     answer = urllib3.request("GET", link, redirect=False)
     cookie = answer.headers["Set-Cookie"].partition(";")[0]
 
@@ -300,7 +300,8 @@ def test_a_page_that_is_looked_at_stays_when_the_search_ends(shell, write_config
     assert "quintain master stop" in stderr
     assert stderr.endswith("quintain ui\n")
     page = link.partition("sign-in")[0]
-    assert urllib3.request("GET", page, headers={"Cookie": cookie}).status == 200
+    info = urllib3.request("GET", f"{page}api/v1/master", headers={"Cookie": cookie})
+    assert info.json()["run_dirs"] == [str(tmp_path)]
     shell.run("master", "stop")
     assert home_lib.find_master(shell.home) is None
 

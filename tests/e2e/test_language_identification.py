@@ -98,7 +98,7 @@ def test_the_whole_road_leads_from_text_to_scores(locale_dir, tmp_path):
     }
 
     result = subprocess.run(
-        [str(EXAMPLE / "run.sh"), str(tmp_path), "--locale_dir", str(locale_dir), "--min_texts=50"],
+        [str(EXAMPLE / "run.sh"), str(tmp_path), "--locale-dir", str(locale_dir), "--min-texts=50"],
         capture_output=True,
         text=True,
         check=False,

@@ -14,6 +14,12 @@ test("a logarithmic axis places powers evenly, and what has no logarithm is miss
   assert.equal(buildAxis(COLUMN, Float64Array.of(-1, 0), { kind: "log" }).isLog, false);
 });
 
+test("an axis says the values of its ends, and no tick beside them", () => {
+  const ends = (values, kind) => buildAxis(COLUMN, Float64Array.from(values), { kind }).ticks.map(({ place, text }) => [Number(place.toFixed(2)), text]);
+  assert.deepEqual(ends([0.123, 1.02], "double"), [[0, "0.123"], [0.09, "0.2"], [0.31, "0.4"], [0.53, "0.6"], [0.75, "0.8"], [1, "1.02"]]);
+  assert.deepEqual(ends([3e-5, 0.02], "log").at(0), [0, "3e-5"]);
+});
+
 test("whole numbers have whole ticks", () => {
   assert.deepEqual(buildAxis(COLUMN, Float64Array.of(1, 3), { kind: "int" }).ticks.map((tick) => tick.text), ["1", "2", "3"]);
 });

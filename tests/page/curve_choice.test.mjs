@@ -1,15 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { chartOf, chooseRows, findEpochs, groupMetrics, readNames, readRange, readSettings, toAxis, writeNames, writeRange } from "../../quintain/server/page/curve_choice.js";
+import { chartOf, chooseRows, findEpochs, groupMetrics, readAxes, readNames, readParts, readRange, readSettings, toAxis, writeNames, writeParts, writeRange } from "../../quintain/server/page/curve_choice.js";
 
-const columns = { "validation/loss.best": Float64Array.of(0.3, NaN, 0.1, 0.2), "hparams.global_batch_size": Float64Array.of(32, 32, 64, 64) };
+const columns = { "validation/loss": Float64Array.of(0.3, NaN, 0.1, 0.2), "hparams.global_batch_size": Float64Array.of(32, 32, 64, 64) };
 const data = {
   numRows: 4,
   metricNames: ["training/loss", "validation/loss", "validation/accuracy"],
   searchedMetric: "validation/loss",
   experiment: { config: { records_per_epoch: 640 } },
   isSmallerBetter: () => true,
-  valueKey: (name) => `${name}.best`,
   get: (key) => columns[key],
   column: (key) => columns[key] && { key },
   rowOf: (id) => id - 1,
@@ -23,6 +22,17 @@ test("the searched metric is shown first, with the same one of training", () => 
 test("settings of a link that make no sense are left out", () => {
   const { x, show, k, smoothing, range } = readSettings({ x: "moon", show: "", k: "-3", smooth: "7", range: "1:2" }, data);
   assert.deepEqual([x, show, k, smoothing, range], ["batches", "visible", 1, 0.99, null]);
+});
+
+test("all pages with curves read their axes alike", () => {
+  assert.deepEqual(readAxes({}, ["step", "relative"]), { x: "step", smoothing: 0, xLog: false, yLog: false });
+  assert.deepEqual(readAxes({ x: "relative", smooth: "0.5", ylog: "1" }, ["step", "relative"]), { x: "relative", smoothing: 0.5, xLog: false, yLog: true });
+});
+
+test("values of metrics come back from a link, and others are left out", () => {
+  const parts = { "validation/a,b:c": "last", "training/loss": "max" };
+  assert.deepEqual(readParts(writeParts(parts)), parts);
+  assert.deepEqual(readParts("loss:median,loss"), {});
 });
 
 test("names and ranges come back from a link", () => {

@@ -82,18 +82,25 @@ test("a new trial, a new metric and a hyperparameter of a new kind find their pl
   assert.deepEqual([data.numRows, data.rowOf(9), data.value("hparams.model.units", 2)], [3, 2, 2]);
   assert.deepEqual(data.get("hparams.rate"), ["0.1", "Infinity", "fast"]);
   assert.equal(data.column("hparams.rate").kind, "text");
-  assert.deepEqual(["last", "min", "max", "best"].map((part) => data.value(`training/loss.${part}`, 2)), [3, 2.5, 3, null]);
+  assert.deepEqual(["last", "min", "max"].map((part) => data.value(`training/loss.${part}`, 2)), [3, 2.5, 3]);
   assert.equal(mustReload, true, "the table says which value of the new metric is the best");
   assert.equal(data.value("training/loss.last", 0), null);
   assert.equal(data.column("training/words.last"), undefined);
 });
 
-test("the searched metric is better as the config says, others as the master says, and the rest has no best", async () => {
+test("a metric is shown by the value that its direction says, or by the one that is chosen", async () => {
   const { data } = await loadData();
   data.applyChanges({ metrics: [[1, "validation", 40, 9, { accuracy: 0.45 }], [1, "validation", 60, 10, { accuracy: 0.7 }]] });
-  assert.deepEqual(["last", "min", "max", "best"].map((part) => data.value(`validation/accuracy.${part}`, 0)), [0.7, 0.4, 0.7, 0.7]);
+  assert.deepEqual(["last", "min", "max"].map((part) => data.value(`validation/accuracy.${part}`, 0)), [0.7, 0.4, 0.7]);
   assert.deepEqual(["validation/accuracy", "training/loss", "training/bleu", "training/score"].map((name) => data.isSmallerBetter(name)), [false, null, null, true]);
-  assert.deepEqual([...data.get("training/score.best")], [1, 3]);
+  data.applyChanges({ metrics: [[1, "training", 60, 10, { loss: 1.5 }]] });
+  const labels = () => ["validation/accuracy", "training/score", "training/loss"].map((name) => data.column(name).label);
+  assert.deepEqual(labels(), ["accuracy (max)", "training/score (min)", "training/loss (last)"]);
+  assert.deepEqual([[...data.get("training/score")], data.searchedKey], [[1, 3], "validation/accuracy"]);
+  data.chooseParts({ "validation/accuracy": "min", "training/score": "last" });
+  assert.deepEqual(labels(), ["accuracy (min)", "training/score (last)", "training/loss (last)"]);
+  data.applyChanges({ metrics: [[1, "validation", 80, 11, { accuracy: 0.1 }]] });
+  assert.deepEqual([data.value("validation/accuracy", 0), data.isSmallerBetter("validation/accuracy")], [0.1, false]);
 });
 
 test("curves are fetched once, grow by changes that may come twice, and are cut", async () => {

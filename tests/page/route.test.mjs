@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { formatIds, formatPlace, parseIds, parsePlace } from "../../quintain/server/page/route.js";
 
 test("a place and its address lead to each other", () => {
-  const query = { tab: "trials", where: "rate < 1e-3 and name ~ \"ä&=#%\"", sort: "-validation/accuracy.best" };
+  const query = { tab: "trials", where: "rate < 1e-3 and name ~ \"ä&=#%\"", sort: "-validation/accuracy" };
   const place = parsePlace(formatPlace("/experiments/1", query));
   assert.deepEqual(place, { path: "/experiments/1", parts: ["experiments", "1"], query });
 });

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ColumnArray } from "../../quintain/server/page/column.js";
-import { filterRows, sortRows, toCsv } from "../../quintain/server/page/rows.js";
+import { filterRows, layGroups, sortRows, toCsv } from "../../quintain/server/page/rows.js";
 
 function makeData(columns) {
   const arrays = new Map(Object.entries(columns).map(([key, values]) => [key, new ColumnArray(values.some((value) => typeof value === "string" && value !== "NaN") ? "text" : "number", values)]));
@@ -19,6 +19,17 @@ test("NaN comes last and missing values after it, whichever the direction; ties 
   assert.deepEqual([...sortRows(DATA, ALL, "x", false)], [3, 0, 4, 2, 1]);
   assert.deepEqual([...sortRows(DATA, ALL, "x", true)], [0, 4, 3, 2, 1]);
   assert.deepEqual([...sortRows(DATA, ALL, "name", false)], [2, 1, 0, 4, 3]);
+});
+
+test("groups stand in the order of their means, and those that are open before their members", () => {
+  const groups = [[0, 3], [1], [2, 4]].map((rows) => ({ rows, id: DATA.ids[rows[0]], ids: rows.map((row) => DATA.ids[row]), name: "" }));
+  const lay = (key, descending, open = []) => {
+    const { rows, heads } = layGroups(DATA, groups, key, descending, new Set(open));
+    return [[...rows], [...heads].map(([at, { id }]) => [at, id])];
+  };
+  assert.deepEqual(lay("x", false), [[0, 2, 1], [[0, 1], [1, 3]]]);
+  assert.deepEqual(lay("x", true, [1]), [[2, 0, 0, 3, 1], [[0, 3], [1, 1]]]);
+  assert.deepEqual(lay("name", false)[0], [2, 1, 0]);
 });
 
 test("rows are chosen by state and by trial", () => {

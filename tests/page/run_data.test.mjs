@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { RunRecords, findDifferences, flatten, groupMetrics, sortRows, sourceOf } from "../../quintain/server/page/run_data.js";
+import { RunRecords, findDifferences, flatten, groupMetrics, groupRuns, readValues, sortRows, sourceOf } from "../../quintain/server/page/run_data.js";
 
 const columns = (steps, metrics = {}, times = steps.map((step) => 1000 + step)) => ({ steps, times, metrics });
 const answer = (training, evaluations, more = {}) => ({
@@ -81,4 +81,19 @@ test("rows without a value come last in both orders", () => {
 
   assert.deepEqual(order(false), [2, 10, NaN, undefined]);
   assert.deepEqual(order(true), [10, 2, NaN, undefined]);
+});
+
+test("runs show the smallest loss of evaluations, the last of other metrics, or what is chosen", () => {
+  const run = { metrics: { validation_loss: 3, bleu: 20, training_loss: "NaN" }, ranges: { validation_loss: [1, 4], bleu: [10, 30] } };
+  const show = (text) => ["validation_loss", "bleu", "training_loss", "gone"].map((name) => readValues([run], text)(run, name));
+  assert.deepEqual(show(""), [1, 20, NaN, undefined]);
+  assert.deepEqual(show("validation_loss:last,bleu:max"), [3, 30, NaN, undefined]);
+});
+
+test("runs of equal settings are grouped unless a link says no; those of unknown settings stand alone", () => {
+  const runs = [["a", "1"], ["b", ""], ["c", "1"], ["d", ""]].map(([name, id]) => ({ name, settings_id: id }));
+  const names = (query) => groupRuns(runs, query).groups.map((group) => group.map((run) => run.name).join(""));
+  assert.deepEqual(names({}), ["ac", "b", "d"]);
+  assert.deepEqual([names({ seeds: "0" }), groupRuns(runs, { seeds: "0" }).isSeeded], [["a", "b", "c", "d"], true]);
+  assert.equal(groupRuns(runs.slice(0, 2), {}).isSeeded, false);
 });

@@ -11,6 +11,7 @@ import json
 import math
 import pathlib
 import random
+import re
 import secrets
 import struct
 import time
@@ -46,12 +47,14 @@ SPACE = {
 class Home:
     """One experiment of many trials, which may grow."""
 
-    def __init__(self, num_trials: int) -> None:
+    def __init__(self, num_trials: int, num_seeds: int = 1) -> None:
         self.random = random.Random(5)
         self.start = time.time() - 3600
         self.id = secrets.token_hex(4)
         self.cursor = 0
         self.trials = [self.make_trial(number) for number in range(1, num_trials + 1)]
+        for at, one in enumerate(self.trials):
+            one["hparams"] = self.trials[at - at % num_seeds]["hparams"]
 
     @property
     def cursor_text(self) -> str:
@@ -292,6 +295,7 @@ class Server(http.server.ThreadingHTTPServer):
 
     daemon_threads = True
     is_over = False
+    home: Home
 
     def stop(self) -> None:
         """Stops answering, and ends what is being sent."""
@@ -364,11 +368,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.send(
                 200,
                 "application/octet-stream",
-                self.home.to_curves(query.get("metric", []), trial_ids),
+                self.home.to_curves(query.get("metric", list(METRICS)), trial_ids),
             )
         elif path.endswith("/checkpoints"):
             checkpoint = {"uuid": UUID, "state": "COMPLETED", "metric": 0.9, "total_batches": 9}
             self.send_json(200, [checkpoint])
+        elif found := re.fullmatch(r"/trials/([0-9]+)", path):
+            self.send_json(200, self.home.trials[int(found[1]) - 1])
         elif path in answers:
             self.send_json(200, answers[path]())
         elif path == "/experiments/1/trials":
@@ -426,11 +432,18 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 def build_server(
-    *, num_trials: int = 100, port: int = 0, is_live: bool = False, is_empty: bool = False
+    *,
+    num_trials: int = 100,
+    num_seeds: int = 1,
+    port: int = 0,
+    is_live: bool = False,
+    is_empty: bool = False,
 ) -> Server:
     """Returns a server of made-up data; `serve_forever` runs it."""
-    handler = functools.partial(Handler, Home(0 if is_empty else num_trials), is_live, is_empty)
-    return Server(("127.0.0.1", port), handler)
+    home = Home(0 if is_empty else num_trials, num_seeds)
+    server = Server(("127.0.0.1", port), functools.partial(Handler, home, is_live, is_empty))
+    server.home = home
+    return server
 
 
 def main() -> None:

@@ -81,19 +81,59 @@ def test_axes_are_moved_and_brushed_by_the_keyboard(serve, open_page):
     expect(page).to_have_url(re.compile(r"brush=.*learning_rate.*(,|%2C)0\.001"))
 
 
+def test_the_value_of_a_metric_is_chosen_for_all_views(serve, open_page):
+    page = open_page(serve(num_trials=30), "#/experiments/1?tab=trials")
+    value = page.get_by_role("combobox", name="Value of validation/accuracy").first
+    expect(page.get_by_role("columnheader", name="accuracy (max)")).to_be_visible()
+
+    value.select_option("(min)")
+    expect(page).to_have_url(re.compile("agg=validation%2Faccuracy%3Amin"))
+    expect(page.get_by_role("columnheader", name="accuracy (min)")).to_be_visible()
+    expect(page.locator(".grid-body .grid-row").first).to_contain_text("0.05")
+    page.get_by_role("link", name="Parallel").click()
+    expect(page.get_by_role("button", name="accuracy (min)", exact=True)).to_be_visible()
+    page.get_by_role("link", name="Scatter").click()
+    expect(page.get_by_role("group", name="accuracy (min) by dropout")).to_be_visible()
+    value.select_option("(max)")
+    expect(page).not_to_have_url(re.compile("agg="))
+
+
 def test_a_legend_names_settings_and_hides_curves(serve, open_page):
     page = open_page(
         serve(num_trials=3), "#/experiments/1?tab=curves&show=all&metrics=training/loss"
     )
-    names = page.locator(".chart-legend button")
+    legend = page.get_by_role("table", name="Curves")
+    names = legend.get_by_title("Hide or show it")
     expect(names).to_have_count(3)
-    expect(names.first).to_contain_text("learning_rate")
+    head = legend.get_by_role("button", name="learning_rate")
+    rates = legend.locator("tbody td:nth-child(3)")
+    head.click()
+    upward = rates.all_text_contents()
+    head.click()
+    expect(head).to_contain_text("↓")
+    assert rates.all_text_contents() == upward[::-1] == sorted(upward, key=float)[::-1]
 
     names.first.click()
     expect(names.first).to_have_attribute("aria-pressed", "false")
     expect(page.get_by_role("group", name=re.compile("2 curves"))).to_be_visible()
     names.first.click()
     expect(page.get_by_role("group", name=re.compile("3 curves"))).to_be_visible()
+
+
+def test_seeds_are_one_curve_with_a_band_and_one_column(serve, open_page):
+    page = open_page(serve(num_trials=12, num_seeds=3), "#/experiments/1?tab=curves&show=all")
+    expect(page.get_by_role("group", name=re.compile("4 curves"))).to_be_visible()
+    legend = page.get_by_role("table", name="Curves")
+    expect(legend).to_contain_text("3 seeds: trials 1, 2, 3")
+    expect(legend).to_contain_text("±")
+
+    page.get_by_label("Group seeds").uncheck()
+    expect(page.get_by_role("group", name=re.compile("12 curves"))).to_be_visible()
+    expect(page).to_have_url(re.compile("seeds=0"))
+
+    page.evaluate("location.hash = '#/experiments/1?tab=compare&sel=1-6'")
+    expect(page.get_by_role("columnheader", name="3 seeds: 1, 2, 3")).to_be_visible()
+    expect(page.get_by_role("row", name="validation/accuracy")).to_contain_text("±")
 
 
 def pack_curves(url):

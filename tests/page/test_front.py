@@ -28,7 +28,7 @@ def read_column(page, place):
 def test_table_of_10000_trials_keeps_few_rows_in_the_document_and_sorts_nan_last(serve, open_page):
     page = open_page(serve(num_trials=10_000), "#/experiments/1?tab=trials")
 
-    expect(page.get_by_role("columnheader", name="best accuracy")).to_have_attribute(
+    expect(page.get_by_role("columnheader", name="accuracy (max)")).to_have_attribute(
         "aria-sort", "descending"
     )
     best = [float(value) for value in read_column(page, 3)[:10]]
@@ -118,8 +118,8 @@ def test_overview_has_the_best_trial_its_use_and_what_became_of_the_others(serve
     expect(page.get_by_role("region", name="Curves of the best trials")).to_contain_text("Trial")
     expect(page.get_by_role("region", name="What failed")).to_contain_text("loss</b> is NaN")
 
-    page.get_by_role("link", name="Trials200").click()
-    expect(page.get_by_role("columnheader", name="best accuracy")).to_have_attribute(
+    page.get_by_role("link", name="Trials 200").click()
+    expect(page.get_by_role("columnheader", name="accuracy (max)")).to_have_attribute(
         "aria-sort", "descending"
     )
     page.get_by_label("Filter trials").fill("id < 20")
@@ -236,3 +236,40 @@ def test_phone_scrolls_the_table_and_not_the_page(serve, open_page):
 
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     assert page.locator(".grid").evaluate("(grid) => grid.scrollWidth > grid.clientWidth")
+
+
+def test_seeds_are_one_row_that_unfolds(serve, open_page):
+    page = open_page(serve(num_trials=12, num_seeds=3), "#/experiments/1?tab=trials&sort=id")
+    expect(page.locator(ROWS)).to_have_count(4)
+    first = page.locator(ROWS).first
+    expect(first).to_contain_text("±")
+
+    page.get_by_role("button", name="n = 3").first.click()
+    expect(page.locator(ROWS)).to_have_count(7)
+    assert read_column(page, 1)[:5] == ["▾ n = 3", "1", "2", "3", "▸ n = 3"]
+    first.get_by_role("checkbox").check()
+    expect(page).to_have_url(re.compile("sel=1-3"))
+    expect(page.locator(ROWS + ".selected")).to_have_count(4)
+
+    page.get_by_label("Group seeds").uncheck()
+    expect(page.locator(ROWS)).to_have_count(12)
+
+
+WATCH_TABS = """
+window.places = new Set();
+const look = () => {
+  const tabs = document.querySelector('.tabs');
+  const boxes = [...(tabs?.children ?? [])].map((one) => one.getBoundingClientRect());
+  if (tabs) window.places.add(boxes.map(({ left, top }) => `${left},${top}`).join(' '));
+  requestAnimationFrame(look);
+};
+look();
+"""
+
+
+def test_tabs_stay_where_they_are_when_data_arrive(serve, open_page):
+    page = open_page(serve(num_trials=30), "#/experiments/1?tab=curves", script=WATCH_TABS)
+
+    expect(page.get_by_role("group", name=re.compile("30 curves"))).to_be_visible()
+
+    assert page.evaluate("window.places.size") == 1

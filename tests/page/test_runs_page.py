@@ -118,6 +118,57 @@ def test_runs_are_compared_by_their_curves_and_what_differs(link, visit):
     page.go_back()
 
 
+def test_seeds_of_a_run_are_one_row_and_one_curve(link, runs, visit):
+    for seed in (1, 2):
+        path = write_run(runs.parent / f"seed {seed}", width=32, last_step=20 + seed)
+        with (path / "params.yaml").open("a") as file:
+            file.write(f"runtime: {{seed: {seed}}}\n")
+    evaluation = {"step": 10, "metrics": {"validation_loss": 7.0}}
+    (path / "evaluations.jsonl").write_text(f"{json.dumps(evaluation)}\n")
+    visit.open(link, "/runs")
+    page = visit.page
+    row = page.get_by_role("row", name=re.compile("n = 2"))
+    row.get_by_text("6.7 ± 0.42").wait_for()
+    row.get_by_role("button").click()
+    page.get_by_role("link", name="seed 1").wait_for()
+    visit.take_picture("runs-seeds")
+
+    row.get_by_role("checkbox").check()
+    page.get_by_role("button", name="Compare 2 runs").click()
+    name = re.compile("2 seeds: seed [12], seed [12]")
+    page.get_by_role("columnheader", name=name).first.wait_for()
+    page.get_by_role("group", name=re.compile("loss by steps: 2 curves")).wait_for()
+    page.get_by_label("Group seeds").uncheck()
+    page.get_by_role("columnheader", name="seed 1", exact=True).first.wait_for()
+    page.get_by_role("group", name=re.compile("loss by steps: 4 curves")).wait_for()
+
+
+def test_a_view_is_saved_opened_and_deleted(link, visit):
+    page = visit.page
+    visit.open(link, "/runs?sort=label&metric=training_loss")
+    page.get_by_role("button", name="Views").click()
+    visit.wait("No views of such pages yet")
+    page.get_by_label("Name of this view").fill("Losses <b>")
+    page.get_by_role("button", name="Save", exact=True).click()
+    visit.wait("Saved the view")
+
+    visit.go("/runs")
+    page.get_by_role("columnheader", name="validation_loss").wait_for()
+    page.get_by_role("button", name="Views").click()
+    visit.take_picture("saved-views")
+    page.get_by_role("link", name="Losses <b>").click()
+    page.get_by_role("columnheader", name="training_loss").wait_for()
+    assert "sort=label" in page.url
+
+    visit.go("/experiments")
+    page.get_by_role("button", name="Views").click()
+    visit.wait("No views of such pages yet")
+    visit.go("/runs")
+    page.get_by_role("button", name="Delete Losses <b> …").click()
+    page.get_by_role("button", name="Delete the view Losses <b>").click()
+    visit.wait("No views of such pages yet")
+
+
 @pytest.mark.long("test_large_search.py shows it")
 def test_a_run_that_there_is_not_says_so(link, visit):
     visit.expected = ["404"]

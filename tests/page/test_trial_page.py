@@ -100,6 +100,16 @@ def write(session, code):
         session.delete_launch(launch)
 
 
+def test_a_stopped_trial_says_its_rung(serve, open_page):
+    server = serve(num_trials=20)
+    stopped = server.home.to_search()["brackets"][0]["rungs"][0]["trials"][0][0]
+
+    page = open_page(server, f"#/trials/{stopped}")
+    page.get_by_text("stopped, rung 0").wait_for()
+    page.goto(page.url.partition("#")[0] + f"#/experiments/1?tab=compare&sel={stopped}")
+    page.get_by_role("row", name="state").get_by_text("stopped, rung 0").wait_for()
+
+
 def test_logs_of_a_failed_trial_are_read_from_their_end(server, visit):
     page = visit.page
     visit.open(server.sign_in.build_link(), "/trials/1")

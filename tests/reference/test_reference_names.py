@@ -13,6 +13,10 @@ import quintain.config.base_config as ours
 import quintain.modeling.hyperparams as hyperparams
 from quintain.modeling import optimization
 from quintain.modeling.hyperparams import base_config
+from quintain.nlp.modeling.layers import cls_head
+from quintain.nlp.modeling.layers.cls_head import GaussianProcessClassificationHead
+from quintain.nlp.modeling.models import bert_classifier, t5
+from quintain.nlp.modeling.models.t5 import T5Transformer
 from quintain.reference import reference_names
 
 
@@ -51,12 +55,35 @@ def test_a_moved_module_runs_as_a_program():
     assert found[2].co_filename == importlib.import_module("quintain.config.type_words").__file__
 
 
-def test_what_is_refused_says_why_and_what_to_use():
-    with pytest.raises(ImportError, match=r"`quintain\.vision` is not offered\. Models of images"):
-        importlib.import_module("quintain.vision.beta")
+def test_what_is_refused_can_be_imported_beside_others_and_says_why_when_it_is_used():
+    assert issubclass(cls_head.ClassificationHead, keras.layers.Layer)
+    with pytest.raises(AttributeError, match=r"`quintain\.nlp\.modeling\.models\.t5` is not offer"):
+        _ = t5.T5TransformerParams
+    with pytest.raises(ImportError, match="T5 is not offered"):
+        T5Transformer()
+    with pytest.raises(ImportError, match="T5 is not offered"):
+        isinstance(bert_classifier, T5Transformer)
+    with pytest.raises(ImportError, match="heads that are Gaussian processes"):
+
+        class Head(GaussianProcessClassificationHead):
+            pass
+
+
+def test_importing_what_is_refused_logs_why(caplog):
+    importlib.import_module("quintain.uplift.keys")
+
+    assert "`quintain.uplift` is not offered. Uplift models are not offered." in caplog.text
+
+
+def test_what_is_refused_is_no_attribute_of_its_package():
     with pytest.raises(AttributeError, match="Models of images are not offered"):
         _ = quintain.vision
     assert not hasattr(quintain, "vision")
+
+
+def test_what_is_refused_does_not_run_as_a_program():
+    with pytest.raises(ImportError, match="is not offered"):
+        runpy.run_module("quintain.nlp.tools.export_tfhub")
 
 
 @pytest.mark.parametrize(
@@ -89,12 +116,14 @@ def test_tools_of_the_library_are_under_one_name():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", sorted(reference_names.REFUSED))
-def test_every_refusal_is_shown_where_the_name_is_asked_for(path):
+def test_every_refusal_is_shown_where_the_name_is_used(path):
     *packages, name = f"quintain.{path}".split(".")
+    names = {}
+
+    exec(f"from {'.'.join(packages)} import {name}", names)
 
     with pytest.raises(ImportError, match="is not offered") as caught:
-        exec(f"from {'.'.join(packages)} import {name}")
-
+        names[name]()
     assert reference_names.REFUSED[path] in str(caught.value)
 
 

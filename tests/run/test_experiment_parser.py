@@ -5,7 +5,8 @@ import pytest
 import yaml
 
 from quintain import errors
-from quintain.config import gin_io
+from quintain.config import base_config, gin_io
+from quintain.core import exp_factory
 from quintain.files import whole_files
 from quintain.run import experiment_parser, run_files
 
@@ -98,6 +99,21 @@ def test_options_stand_in_for_the_flags_of_the_reference():
     assert "tpu" in options
     assert "mode" not in options
     assert experiment_parser.parse_configuration(options).trainer.train_steps == 9
+
+
+def test_an_experiment_without_classes_is_for_programs_with_a_loop_of_their_own(monkeypatch):
+    plain = base_config.Config({"trainer": {"train_steps": -1}, "task": {"model": {"name": "a"}}})
+    monkeypatch.setattr(exp_factory, "get_exp_config", lambda name: plain.replace())
+    options = experiment_parser.ParseConfigOptions(
+        experiment="plain", params_override="task.model.name=b,trainer.train_steps=9"
+    )
+
+    params = experiment_parser.parse_configuration(options)
+
+    assert params.as_dict() == {"trainer": {"train_steps": 9}, "task": {"model": {"name": "b"}}}
+    assert experiment_parser.ExperimentParser(options).parse() == params
+    with pytest.raises(errors.ConfigError, match="experiment: got 'plain', which is a Config"):
+        experiment_parser.parse(options)
 
 
 def test_params_need_a_directory(line_params):

@@ -14,7 +14,9 @@ def run_dir(tmp_path):
     log.record(10, {"training_loss": 2.0, "accuracy": 0.25, "step_ms": 3.0})
     log.record(20, {"training_loss": 1.0, "accuracy": float("nan"), "task": {"f1": 0.5}})
     evaluations = evaluation_log.EvaluationLog(str(tmp_path))
-    evaluations.record(20, {"validation_loss": 1.5, "accuracy": 0.5, "best": "<b>"})
+    evaluations.record(
+        20, {"validation_loss": 1.5, "accuracy": 0.5, "best_accuracy": 0.75, "best": "<b>"}
+    )
     return str(tmp_path)
 
 
@@ -25,6 +27,9 @@ def test_the_history_of_a_run_is_read_from_its_records(run_dir):
     assert found.training["training_loss"] == [(10, 2.0), (20, 1.0)]
     assert found.training["accuracy"] == [(10, 0.25)]
     assert found.training["task|f1"] == [(20, 0.5)]
+    assert found.measurements == {"step_ms": [(10, 3.0)], "val_best_accuracy": [(20, 0.75)]}
+    assert list(found.history) == ["loss", "accuracy", "task|f1", "val_loss", "val_accuracy"]
+    assert found.at(20) == {"loss": 1.0, "task|f1": 0.5, "val_loss": 1.5, "val_accuracy": 0.5}
     assert found.history["loss"] == [2.0, 1.0]
     assert found.history["val_loss"] == [1.5]
     assert found.history["val_accuracy"] == [0.5]
@@ -37,6 +42,8 @@ def test_a_history_is_a_table_with_curves(run_dir):
     assert text.index("loss") < text.index("accuracy")
     assert "polyline" in text
     assert "step_ms" not in text
+    for color in history._COLORS:  # A legend beside the curves.
+        assert text.count(color) == 1 + text.count(f'stroke="{color}"') > 1
 
 
 def test_a_directory_that_is_not_there_is_an_error(tmp_path):
@@ -87,3 +94,16 @@ def test_a_terminal_has_a_bar(monkeypatch):
 
     with live_progress.default_reporter(shown_metrics.LOSSES) as reporter:
         assert type(reporter).__name__ == "TrainReporter"
+
+
+@pytest.mark.parametrize(
+    ("verbose", "kind"), [(0, "Reporter"), (1, "TrainReporter"), (2, "TrainReporter")]
+)
+def test_what_is_shown_can_be_chosen_in_the_words_of_keras(monkeypatch, capsys, verbose, kind):
+    monkeypatch.delitem(live_progress.sys.modules, "IPython", raising=False)
+
+    with live_progress.default_reporter(shown_metrics.LOSSES, verbose) as reporter:
+        reporter.on_eval_end(5, {"validation_loss": 0.5}, 1.0)
+
+    assert type(reporter).__name__ == kind
+    assert ("evaluated step 5: loss 0.500" in capsys.readouterr().err) == bool(verbose)

@@ -197,7 +197,8 @@ def test_the_interface_describes_itself(http):
     nouns = {path.split("/")[3] for path in paths}
     assert nouns == {
         *("master", "slots", "experiments", "trials", "checkpoints", "events", "runs", "timeline"),
-        *("tensorboard", "agents", "audit", "uploads", "nodes", "metrics", "users", "whoami"),
+        *("tensorboard", "agents", "audit", "uploads", "nodes", "metrics", "models"),
+        *("users", "views", "whoami"),
     }
     assert json.dumps(paths).count('"operationId"') == sum(map(len, paths.values()))
 

@@ -348,7 +348,14 @@ def test_a_browser_stays_signed_in_with_the_next_master_of_the_port(build, home,
     with build(run_dirs=[str(tmp_path)]) as first:
         cookie = first.sign_in.sessions.begin()
         with master_client.MasterClient.connect(home, first.file.address) as client:
-            assert client.get_info().run_dirs == (str(tmp_path),)
+            further = tmp_path / "further"
+            further.mkdir()
+            client.add_run_dirs([str(further)])
+            assert client.get_info().run_dirs == (str(tmp_path), str(further))
+            # The next master is given those that are still there.
+            assert first.run_dirs == (str(tmp_path), str(further))
+            further.rmdir()
+            assert first.run_dirs == (str(tmp_path),)
             link = client.build_link()
             page = first.sign_in.sessions.page_path
             assert link.url.startswith(f"{first.url}/{page}/sign-in?code=")

@@ -1,6 +1,9 @@
 """Metrics of a master, as a Prometheus server reads them."""
 
 import contextlib
+import json
+import pathlib
+import re
 
 import pytest
 import urllib3
@@ -12,6 +15,7 @@ from quintain.server.security import path_rules
 from tests.server import conftest
 
 ADDRESS = "/api/v1/metrics"
+DASHBOARD = pathlib.Path(__file__).parents[2] / "examples/kubernetes/grafana.json"
 
 
 @pytest.fixture
@@ -102,6 +106,23 @@ def test_labels_are_bounded(http, read):
     assert {each for key in new for each in key} <= {
         *("", "GET", "200", "404", "/api/v1/experiments/{experiment_id}", ADDRESS),
     }
+
+
+def test_the_dashboard_shows_all_metrics_by_labels_that_they_have(http):
+    http("GET", ADDRESS)
+    text = http("GET", ADDRESS).data.decode()
+    families = list(parser.text_string_to_metric_families(text))
+    labels = {one.name: {"job", *one.labels} for family in families for one in family.samples}
+    panels = json.loads(DASHBOARD.read_text())["panels"]
+    queries = [target["expr"] for panel in panels for target in panel["targets"]]
+
+    for query in queries:
+        known = set.union(*(labels[name] for name in re.findall(r"(\w+)\{", query)))
+        grouped = ", ".join(re.findall(r"by \((.*?)\)", query)).split(", ")
+        assert {*re.findall(r"(\w+)=", query), *filter(None, grouped)} <= known
+    unshown = [one for one in families if not any(one.name in query for query in queries)]
+    own = {one.name for one in unshown if one.name.startswith("quintain_")}
+    assert {name for name in own if not name.endswith("_created")} == {"quintain_build_info"}
 
 
 def test_a_store_that_can_not_be_read_is_told(read, store, monkeypatch):

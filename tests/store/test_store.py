@@ -54,7 +54,9 @@ def make_older(path):
             "DROP TABLE spans; DROP TABLE curves; DROP TABLE changes;"
             "ALTER TABLE trials DROP COLUMN note; DROP TABLE sent_metrics; DROP TABLE nodes;"
             "ALTER TABLE runs DROP COLUMN node; ALTER TABLE runs DROP COLUMN others;"
-            "DROP TABLE last_ids; DROP TABLE holder; DROP TABLE audit; DROP TABLE grants;"
+            "DROP TABLE last_ids; DROP TABLE holder;"
+            "DROP TABLE model_aliases; DROP TABLE model_versions;"
+            "DROP TABLE audit; DROP TABLE grants;"
             "DROP INDEX ix_trials_experiment_id_state_id_best_metric;"
             "UPDATE alembic_version SET version_num = '0002'"
         )

@@ -1,4 +1,5 @@
 import dataclasses
+import json
 import pathlib
 import re
 import sys
@@ -8,8 +9,10 @@ import pytest
 
 import quintain.nlp.experiments  # noqa: F401 - registered before the tests make room for their own
 from quintain import errors
+from quintain.checkpoints import checkpoint_state, checkpoints
 from quintain.core import exp_factory, task_factory
-from quintain.records.rows import trial
+from quintain.input import file_marks
+from quintain.records.rows import registered_model, trial
 from quintain.trials import task_trial, trial_context
 from quintain.trials.process import trial_checkpoint
 
@@ -222,6 +225,26 @@ def test_an_experiment_that_is_not_registered_names_the_nearest(tmp_path):
         task_trial.check(config("experiment:trial_test/summ"), str(tmp_path))
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (CODE, "`register_config_factory`: sum_experiment.py.$"),
+        ("1 / 0\n", "`register_config_factory`: none.$"),
+        (CODE + "1 / 0\n", r"sum_experiment.py:\d+: importing this raised ZeroDivisionError"),
+    ],
+)
+def test_an_experiment_that_is_not_registered_names_the_files_imported(tmp_path, text, words):
+    (tmp_path / "sum_experiment.py").write_text(text)
+
+    with pytest.raises(errors.ConfigError, match=words):
+        task_trial.check(config("experiment:trial_test/none"), str(tmp_path))
+
+
+def test_an_experiment_of_ones_own_needs_a_model_directory():
+    with pytest.raises(errors.ConfigError, match="One of your own needs MODEL_DIR"):
+        task_trial.check(config("experiment:trial_test/none"))
+
+
 def test_an_experiment_of_several_tasks_is_refused():
     with pytest.raises(errors.ConfigError, match="one task in one stage"):
         task_trial.check(config("experiment:multitask/translation_local"))
@@ -258,6 +281,22 @@ def test_the_log_has_a_line_for_each_loop_and_each_validation(spec, capsys):
     assert begun == "Compiling the training step ..."
     assert re.fullmatch(r"step 2  loss .*examples/s.*", trained)
     assert re.fullmatch(r"evaluated step 2: loss .*\(\d+ s\)", validated)
+
+
+@pytest.mark.slow
+def test_a_checkpoint_says_which_files_were_its_data(spec, tmp_path):
+    (tmp_path / "train.txt").write_text("hello")
+    controller = build(spec)
+    with file_marks.files_noted(is_training=True):
+        file_marks.note(str(tmp_path / "train.txt"))
+    controller.train(1)
+    controller.save(str(tmp_path))
+    controller.close()
+
+    marks = json.loads((tmp_path / registered_model.DATA_FILE).read_text())
+    assert marks[str(tmp_path / "train.txt")].startswith("5:")
+    (path,) = checkpoints.list_checkpoints(str(tmp_path))
+    assert checkpoint_state.read_data_marks(path) == marks
 
 
 @pytest.mark.slow

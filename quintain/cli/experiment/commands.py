@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from quintain import errors
-from quintain.cli import connect, options, output
+from quintain.cli import connect, options, output, record_ids
 from quintain.cli.experiment import endings
 from quintain.cli.lazy_group import FlagCommand
 from quintain.client.home import home as home_lib
@@ -33,20 +33,23 @@ def _build_command(name: str, text: str) -> click.Command:
     """Returns a command that does the same to one or more experiments."""
 
     def run(experiment_ids: tuple[int, ...]) -> None:
-        with connect.open_client() as client:
-            _for_each(experiment_ids, lambda number: _apply(client, number, name))
+        _apply_to_each(experiment_ids, name)
 
     run.__doc__ = text
-    argument = click.argument("experiment_ids", metavar="ID...", type=int, nargs=-1, required=True)
-    return click.command(name, cls=FlagCommand)(argument(options.traceback_option(run)))
+    command = record_ids.experiments_argument(options.traceback_option(run))
+    return click.command(name, cls=FlagCommand)(command)
 
 
-def _apply(client: "master_client.MasterClient", experiment_id: int, name: str) -> None:
-    experiment = client.apply(experiment_id, name)
-    if experiment.state.is_terminal and name not in ("archive", "unarchive"):
-        click.echo(f"Experiment {experiment_id} is {experiment.state.value}.")
-        return
-    click.echo(_SAYS[name].format(id=experiment_id))
+def _apply_to_each(numbers: tuple[int, ...], name: str) -> None:
+    def apply(number: int) -> None:
+        experiment = client.apply(number, name)
+        if experiment.state.is_terminal and name not in ("archive", "unarchive"):
+            click.echo(f"Experiment {number} is {experiment.state.value}.")
+        else:
+            click.echo(_SAYS[name].format(id=number))
+
+    with connect.open_client() as client:
+        _for_each(numbers, apply)
 
 
 def _for_each(numbers: tuple[int, ...], action: Callable[[int], object]) -> None:
@@ -72,14 +75,13 @@ pause = _build_command(
 
 
 @click.command(cls=FlagCommand)
-@click.argument("experiment_ids", metavar="ID...", type=int, nargs=-1, required=True)
+@record_ids.experiments_argument
 @click.option("--follow", "-f", is_flag=True, help="Show it while it runs, as `create` does.")
 @options.traceback_option
 def activate(experiment_ids: tuple[int, ...], follow: bool) -> None:
     """Go on with paused experiments, and with those whose master was ended or killed."""
     if not follow:
-        with connect.open_client() as client:
-            _for_each(experiment_ids, lambda number: _apply(client, number, "activate"))
+        _apply_to_each(experiment_ids, "activate")
         return
     if len(experiment_ids) > 1:
         raise click.UsageError("--follow: got several experiments, expected one.")
@@ -89,16 +91,22 @@ def activate(experiment_ids: tuple[int, ...], follow: bool) -> None:
     raise click.exceptions.Exit(code)
 
 
-cancel = _build_command("cancel", """End experiments; their trials save themselves first.""")
-kill = _build_command(
-    "kill", """End experiments at once; work since the last checkpoints is lost."""
-)
+@click.command(cls=FlagCommand)
+@record_ids.experiments_argument
+@click.option("--now", is_flag=True, help="At once; work since the last checkpoints is lost.")
+@options.traceback_option
+def cancel(experiment_ids: tuple[int, ...], now: bool) -> None:
+    """End experiments; their trials save themselves first."""
+    _apply_to_each(experiment_ids, "kill" if now else "cancel")
+
+
+kill = _build_command("kill", """Does what `cancel --now` does.""")
 archive = _build_command("archive", """Leave ended experiments out of lists.""")
 unarchive = _build_command("unarchive", """Show archived experiments in lists again.""")
 
 
 @click.command(cls=FlagCommand)
-@click.argument("experiment_ids", metavar="ID...", type=int, nargs=-1, required=True)
+@record_ids.experiments_argument
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @options.traceback_option
 def delete(experiment_ids: tuple[int, ...], yes: bool) -> None:
@@ -116,7 +124,7 @@ def delete(experiment_ids: tuple[int, ...], yes: bool) -> None:
 
 
 @click.command(cls=FlagCommand)
-@click.argument("experiment_id", metavar="ID", type=int)
+@record_ids.experiment_argument
 @click.option(
     "--polling-interval",
     type=click.FloatRange(min=0, min_open=True),
@@ -156,7 +164,7 @@ def wait(experiment_id: int, polling_interval: float, timeout: float | None) -> 
 
 
 @click.command(cls=FlagCommand)
-@click.argument("experiment_id", metavar="ID", type=int)
+@record_ids.experiment_argument
 @options.traceback_option
 def follow(experiment_id: int) -> None:
     """Show an experiment that runs in the background; it goes on if this is ended.
@@ -190,7 +198,7 @@ def _check_master(
 
 
 @click.command(cls=FlagCommand)
-@click.argument("experiment_id", metavar="ID", type=int)
+@record_ids.experiment_argument
 @click.option("--config-file", metavar="FILE", help="The new config; the other one's by default.")
 @click.option("--set", "assignments", multiple=True, metavar="PATH=VALUE", help="Repeatable.")
 @output.json_option
@@ -214,7 +222,7 @@ def fork(
 
 
 @click.command("continue", cls=FlagCommand)
-@click.argument("experiment_id", metavar="ID", type=int)
+@record_ids.experiment_argument
 @click.option("--set", "assignments", multiple=True, metavar="PATH=VALUE", help="Repeatable.")
 @click.option(
     "--follow/--detach", "-f/-d", default=False, help="Show it while it runs, or return at once."

@@ -41,9 +41,8 @@ _BEGUN_ANEW = "QUINTAIN_BEGUN_ANEW"
 )
 @options.template_option
 @click.option("--paused", is_flag=True, help="Only create it; `experiment activate` starts it.")
-@click.option("--detach", "-d", is_flag=True, help="Return at once; it runs in the background.")
 @click.option(
-    "--follow/--no-follow", default=True, help="Show it while it runs; --no-follow is --detach."
+    "--follow/--detach", "-f/-d", default=True, help="Show it while it runs, or return at once."
 )
 @click.option("--local", is_flag=True, help="Run one trial in this process, without a master.")
 @click.option(
@@ -62,7 +61,6 @@ def create(
     assignments: tuple[str, ...],
     template: str | None,
     paused: bool,
-    detach: bool,
     follow: bool,
     local: bool,
     test: bool,
@@ -92,7 +90,7 @@ def create(
         _tell_unused(file)
         _run_locally(file, _find_model_dir(file, model_dir), is_test=test)
         return
-    follows = follow and not (paused or detach)
+    follows = follow and not paused
     starts_trials = follows and home_lib.find_master(home_lib.find_home()) is None
     file = experiment_file.load(config_file, assignments, template)
     _tell_unused(file)

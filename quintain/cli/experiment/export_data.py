@@ -10,7 +10,7 @@ from typing import Any, Final
 import click
 
 from quintain import errors
-from quintain.cli import connect, options
+from quintain.cli import connect, options, record_ids
 from quintain.cli.experiment import table_files
 from quintain.cli.lazy_group import FlagCommand
 from quintain.client import calls as calls_lib
@@ -40,7 +40,7 @@ _BATCH: Final = "batch"
 
 
 @click.command("export-data", cls=FlagCommand)
-@click.argument("experiment_id", metavar="ID", type=int)
+@record_ids.experiment_argument
 @click.argument("directory", metavar="DIRECTORY", type=click.Path(path_type=pathlib.Path))
 @click.option(
     "--format",

@@ -163,12 +163,12 @@ def _run_embedded(
             code, experiment = foreground.run(begin, client)
         if foreground.quits_now:
             server.kill_on_exit()
-        has_work = server.has_work()
+        has_work, run_dirs = server.has_work(), server.run_dirs
         is_looked_at = experiment.state.is_terminal and server.sign_in.is_wanted
         goes_on = not foreground.quits_now and (has_work or is_looked_at)
     if goes_on:
         found = connect.start_in_background(
-            home, num_slots=num_slots, threads_per_slot=threads_per_slot
+            home, num_slots=num_slots, threads_per_slot=threads_per_slot, run_dirs=run_dirs
         )
         what = "Other experiments go" if has_work else "The page goes"
         if foreground.is_detached:

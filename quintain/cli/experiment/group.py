@@ -22,7 +22,6 @@ _SECTIONS: Final = {
         "best": ("lists:best", "Show the best trials of an experiment."),
         "pareto": ("pareto:pareto", "Show the trials that no other beats in all metrics."),
         "importance": ("trials:importance", "Show how much each hyperparameter decides."),
-        "list-checkpoints": ("lists:list_checkpoints", "List the checkpoints of an experiment."),
         "config": ("lists:config", "Print the config of an experiment."),
         "download-model-def": ("lists:download_model_def", "Copy the code of an experiment."),
         "export-data": ("export_data:export_data", "Write all that is known of it as files."),
@@ -31,7 +30,6 @@ _SECTIONS: Final = {
         "pause": ("commands:pause", "Save the trials and free their slots."),
         "activate": ("commands:activate", "Go on with a paused experiment."),
         "cancel": ("commands:cancel", "End an experiment; its trials save themselves."),
-        "kill": ("commands:kill", "End an experiment at once."),
         "set": ("settings:set_", "Change settings of an experiment while it runs."),
         "label": ("settings:label", "Add labels to an experiment or remove them."),
         "archive": ("commands:archive", "Leave an ended experiment out of lists."),
@@ -47,7 +45,11 @@ _SECTIONS: Final = {
         title: {name: (f"{__package__}.{place}", text) for name, (place, text) in section.items()}
         for title, section in _SECTIONS.items()
     },
-    aliases={"list-trials": f"{__package__}.trials:list_trials"},
+    aliases={
+        "kill": f"{__package__}.commands:kill",
+        "list-checkpoints": "quintain.cli.platform.checkpoint:list_checkpoints",
+        "list-trials": f"{__package__}.trials:list_trials",
+    },
 )
 def experiment() -> None:
     r"""Create, show and steer searches over hyperparameters.

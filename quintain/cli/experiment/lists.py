@@ -7,7 +7,7 @@ from typing import Final
 
 import click
 
-from quintain.cli import columns, connect, options, output
+from quintain.cli import columns, connect, options, output, record_ids
 from quintain.cli.lazy_group import FlagCommand
 from quintain.records import team
 from quintain.records.config import provenance as provenance_lib
@@ -71,7 +71,7 @@ def list_experiments(
 
 
 @click.command(cls=FlagCommand)
-@click.argument("experiment_ids", metavar="ID...", type=int, nargs=-1, required=True)
+@record_ids.experiments_argument
 @click.option("--provenance", is_flag=True, help="Show where they come from: code and machine.")
 @output.format_options
 @options.traceback_option
@@ -132,7 +132,7 @@ def _print_experiment(
     )
     if trials:
         click.echo()
-        click.echo(output.to_table(trials, columns.TRIAL_COLUMNS[:1] + columns.TRIAL_COLUMNS[2:]))
+        click.echo(output.to_table(trials, columns.OWN_TRIAL_COLUMNS))
 
 
 def _print_provenance(number: str, origin: provenance_lib.Provenance) -> None:
@@ -162,33 +162,8 @@ def _print_provenance(number: str, origin: provenance_lib.Provenance) -> None:
             click.echo("(The changes are longer than what is kept of them.)")
 
 
-@click.command("list-checkpoints", cls=FlagCommand)
-@click.argument("experiment_id", metavar="ID", type=int)
-@click.option("--best", type=click.IntRange(min=1), metavar="N", help="Only the N best.")
-@output.format_options
-@options.traceback_option
-def list_checkpoints(experiment_id: int, best: int | None, as_json: bool, as_csv: bool) -> None:
-    """List the checkpoints of an experiment."""
-    with connect.open_calls() as calls:
-        found = calls.list_checkpoints(experiment_id=experiment_id)
-        if best is not None:
-            searcher = calls.get_experiment(experiment_id).config.get("searcher", {})
-            found = metric_order.rank(
-                [one for one in found if columns.is_usable(one)],
-                lambda one: one.metric,
-                smaller_is_better=searcher.get("smaller_is_better", True),
-            )[:best]
-    output.print_list(
-        found,
-        columns.CHECKPOINT_COLUMNS,
-        as_json=as_json,
-        as_csv=as_csv,
-        if_empty=f"Experiment {experiment_id} has no checkpoints.",
-    )
-
-
 @click.command(cls=FlagCommand)
-@click.argument("experiment_id", metavar="ID", type=int)
+@record_ids.experiment_argument
 @click.option(
     "--top", "-n", type=click.IntRange(min=1), default=1, show_default=True, help="How many trials."
 )
@@ -223,12 +198,12 @@ def best(experiment_id: int, top: int, as_json: bool, as_csv: bool) -> None:
         }
     )
     if uuid := rows[0]["checkpoint"]:
-        command = f"quintain checkpoint export {uuid} --output-dir=best"
+        command = f"quintain checkpoint export {uuid} --output=best"
         click.echo(f"\nTo use its model: {command}", err=True)
 
 
 @click.command(cls=FlagCommand)
-@click.argument("experiment_id", metavar="ID", type=int)
+@record_ids.experiment_argument
 @click.option("--original", is_flag=True, help="As it was written; else complete.")
 @click.option("--provenance", is_flag=True, help="Say what has set each value.")
 @output.json_option
@@ -252,8 +227,10 @@ def config(experiment_id: int, original: bool, provenance: bool, as_json: bool) 
 
 
 @click.command("download-model-def", cls=FlagCommand)
-@click.argument("experiment_id", metavar="ID", type=int)
-@click.option("--output-dir", "-o", metavar="DIR", help="Where to; experiment_ID_model by default.")
+@record_ids.experiment_argument
+@click.option(
+    "--output", "-o", "output_dir", metavar="DIR", help="Where to; experiment_ID_model by default."
+)
 @options.traceback_option
 def download_model_def(experiment_id: int, output_dir: str | None) -> None:
     """Copy the code of an experiment into a directory."""

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import click
 
-from quintain.cli import columns, connect, options, output
+from quintain.cli import columns, connect, options, output, record_ids
 from quintain.cli.lazy_group import FlagCommand
 from quintain.records.views import trial_names, trial_table
 
@@ -14,7 +14,7 @@ _DIRECTIONS: Final = {"min": True, "max": False}
 
 
 @click.command(cls=FlagCommand)
-@click.argument("experiment_id", metavar="ID", type=int)
+@record_ids.experiment_argument
 @click.option(
     "--objective",
     "objectives",

@@ -79,6 +79,9 @@ class Preview:
     num_slots: int | None = None
     """Slots that `expected_secs` counts on."""
 
+    measured_in: int | None = None
+    """Experiment in which `secs_per_batch` was measured; None if it was given."""
+
     @property
     def rungs(self) -> list[dict[str, int]]:
         """Returns how many trials would stop at which length, shortest first."""
@@ -133,18 +136,19 @@ def preview(
     """
     file = experiment_file.load(config_file, assignments, template)
     found = simulate(file.config)
-    secs = seconds_per_batch
+    secs, measured_in = seconds_per_batch, None
     if secs is None:
-        secs = _find_secs_per_batch(file.config.entrypoint)
+        secs, measured_in = _measure_secs_per_batch(file.config.entrypoint) or (None, None)
     if secs is not None:
         found = _with_times(found, file.config, secs, num_slots)
+        found = dataclasses.replace(found, measured_in=measured_in)
     if as_json:
         output.print_json({**vars(found), "rungs": found.rungs})
         return
     if as_csv:
         output.print_list(found.trials, _TRIAL_COLUMNS, as_json=False, as_csv=True)
         return
-    _print(found, show_all=show_all, is_known=seconds_per_batch is not None)
+    _print(found, show_all=show_all)
 
 
 class _Patience:
@@ -233,8 +237,8 @@ def _count_slots() -> int:
     return len(slots.find_slots())
 
 
-def _find_secs_per_batch(entrypoint: str | None) -> float | None:
-    """Returns what a batch took in the newest experiment with an entrypoint, if there is one."""
+def _measure_secs_per_batch(entrypoint: str | None) -> tuple[float, int] | None:
+    """Returns what a batch took in the newest experiment with an entrypoint, and its number."""
     from quintain.cli import connect
     from quintain.client.home import home as home_lib
     from quintain.client.home import home_database
@@ -252,7 +256,7 @@ def _find_secs_per_batch(entrypoint: str | None) -> float | None:
                     calls.list_metrics(trial.id, group=metric_lib.MetricGroup.TRAINING)
                 )
             if times:
-                return statistics.median(times)
+                return statistics.median(times), experiment.id
     return None
 
 
@@ -280,7 +284,7 @@ _RUNG_COLUMNS: Final[tuple[output.Column[dict[str, int]], ...]] = (
 )
 
 
-def _print(found: Preview, *, show_all: bool, is_known: bool) -> None:
+def _print(found: Preview, *, show_all: bool) -> None:
     fields: dict[str, object] = {
         "search": f"{found.searcher} by {found.metric}",
         "trials": f"{'about ' if found.is_extrapolated else ''}{found.num_trials:,}",
@@ -293,7 +297,9 @@ def _print(found: Preview, *, show_all: bool, is_known: bool) -> None:
             "are extrapolated from the method and these trials"
         )
     if found.expected_secs is not None:
-        origin = "" if is_known else ", as measured before, without validations"
+        origin = ""
+        if found.measured_in is not None:
+            origin = f", measured in experiment {found.measured_in}, without validations"
         fields["expected time"] = (
             f"{output.format_secs(found.expected_secs)} on {found.num_slots} "
             f"slot{'s' if found.num_slots != 1 else ''} "

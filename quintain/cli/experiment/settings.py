@@ -4,7 +4,7 @@ from typing import Any, Final, cast
 
 import click
 
-from quintain.cli import connect, options, output
+from quintain.cli import connect, options, output, record_ids
 from quintain.cli.lazy_group import FlagCommand, LazyGroup
 from quintain.records.rows import experiment
 
@@ -15,7 +15,7 @@ def label() -> None:
 
 
 @label.command("add", cls=FlagCommand)
-@click.argument("experiment_id", metavar="ID", type=int)
+@record_ids.experiment_argument
 @click.argument("labels", metavar="LABEL...", nargs=-1, required=True)
 @options.traceback_option
 def add(experiment_id: int, labels: tuple[str, ...]) -> None:
@@ -27,7 +27,7 @@ def add(experiment_id: int, labels: tuple[str, ...]) -> None:
 
 
 @label.command("remove", cls=FlagCommand)
-@click.argument("experiment_id", metavar="ID", type=int)
+@record_ids.experiment_argument
 @click.argument("labels", metavar="LABEL...", nargs=-1, required=True)
 @options.traceback_option
 def remove(experiment_id: int, labels: tuple[str, ...]) -> None:
@@ -61,7 +61,7 @@ def _add_setting(name: str, field: str, kind: Any, text: str, metavar: str) -> N
 
     run.__doc__ = text
     decorated = click.argument("value", metavar=metavar, type=kind)(options.traceback_option(run))
-    decorated = click.argument("experiment_id", metavar="ID", type=int)(decorated)
+    decorated = record_ids.experiment_argument(decorated)
     set_.command(name, cls=FlagCommand)(decorated)
 
 
@@ -101,7 +101,7 @@ for _setting in _SETTINGS:
 
 
 @set_.command("gc-policy", cls=FlagCommand)
-@click.argument("experiment_id", metavar="ID", type=int)
+@record_ids.experiment_argument
 @click.option("--save-experiment-best", type=click.IntRange(min=0), metavar="N")
 @click.option("--save-trial-best", type=click.IntRange(min=0), metavar="N")
 @click.option("--save-trial-latest", type=click.IntRange(min=0), metavar="N")

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from quintain.cli import columns, connect, options, output
+from quintain.cli import columns, connect, options, output, record_ids
 from quintain.cli.lazy_group import FlagCommand
 from quintain.records.rows import states
 from quintain.records.views import importance as importance_lib
@@ -15,7 +15,7 @@ _ALL = "all"
 
 
 @click.command("list", cls=FlagCommand)
-@click.argument("experiment_id", metavar="[EXPERIMENT]", type=int, required=False)
+@record_ids.optional_experiment_argument
 @options.state_option(states.TrialState)
 @click.option(
     "--where",
@@ -62,7 +62,7 @@ def list_trials(
     """
     is_chosen = bool(where or sort or limit is not None or offset)
     found: Sequence[Any]
-    shown: Sequence[output.Column[Any]] = columns.TRIAL_COLUMNS
+    shown: Sequence[output.Column[Any]] = columns.OWN_TRIAL_COLUMNS
     if experiment_id is None:
         if is_chosen or column_names:
             raise click.UsageError(
@@ -72,6 +72,7 @@ def list_trials(
         chosen = [states.TrialState(name) for name in state_names]
         with connect.open_calls() as calls:
             found = calls.list_trials(state_names=chosen)
+        shown = columns.TRIAL_COLUMNS
         output.print_list(found, shown, as_json=as_json, as_csv=as_csv, if_empty="No trials.")
         return
     if state_names:
@@ -112,7 +113,7 @@ _COLUMNS: tuple[output.Column[tuple[str, float]], ...] = (
 
 
 @click.command(cls=FlagCommand)
-@click.argument("experiment_id", metavar="ID", type=int)
+@record_ids.experiment_argument
 @click.option("--metric", default="", metavar="NAME", help="The searched one by default.")
 @click.option(
     "--evaluator",

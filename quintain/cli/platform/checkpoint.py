@@ -9,11 +9,12 @@ from typing import Any, Final
 import click
 
 from quintain import errors
-from quintain.cli import columns, connect, logs, options, output, tensorflow_import
+from quintain.cli import columns, connect, logs, options, output, record_ids, tensorflow_import
 from quintain.cli.lazy_group import FlagCommand, LazyGroup
 from quintain.cli.training import staged_runs
 from quintain.records import checkpoint_manifest
 from quintain.records.rows import checkpoint as checkpoint_lib
+from quintain.records.views import metric_order
 
 _DESCRIPTION: Final = "experiment.json"
 _NUM_AVERAGED: Final = 5
@@ -37,25 +38,43 @@ def checkpoint() -> None:
 
 
 @checkpoint.command("list", cls=FlagCommand)
-@click.argument("experiment_id", metavar="[EXPERIMENT]", type=int, required=False)
-@click.option("--trial", "trial_id", type=int, metavar="ID", help="Only those of this trial.")
+@record_ids.optional_experiment_argument
+@click.option(
+    "--trial",
+    "trial_id",
+    type=int,
+    metavar="ID",
+    shell_complete=record_ids.complete_trial,
+    help="Only those of this trial.",
+)
+@click.option("--best", type=click.IntRange(min=1), metavar="N", help="Only the N best.")
 @options.state_option(checkpoint_lib.CheckpointState)
 @output.format_options
 @options.traceback_option
 def list_checkpoints(
     experiment_id: int | None,
     trial_id: int | None,
+    best: int | None,
     state_names: tuple[str, ...],
     as_json: bool,
     as_csv: bool,
 ) -> None:
     """List checkpoints, of one experiment or of all."""
+    if best is not None and experiment_id is None:
+        raise click.UsageError("`--best` requires EXPERIMENT.")
     with connect.open_calls() as calls:
         found = calls.list_checkpoints(
             experiment_id=experiment_id,
             trial_id=trial_id,
             state_names=[checkpoint_lib.CheckpointState(name) for name in state_names],
         )
+        if best is not None and experiment_id is not None:
+            searcher = calls.get_experiment(experiment_id).config.get("searcher", {})
+            found = metric_order.rank(
+                [one for one in found if columns.is_usable(one)],
+                lambda one: one.metric,
+                smaller_is_better=searcher.get("smaller_is_better", True),
+            )[:best]
     output.print_list(
         found,
         columns.CHECKPOINT_COLUMNS,
@@ -66,7 +85,7 @@ def list_checkpoints(
 
 
 @checkpoint.command(cls=FlagCommand)
-@click.argument("uuid")
+@click.argument("uuid", shell_complete=record_ids.complete_checkpoint)
 @output.json_option
 @options.traceback_option
 def describe(uuid: str, as_json: bool) -> None:
@@ -99,8 +118,10 @@ def describe(uuid: str, as_json: bool) -> None:
 
 
 @checkpoint.command(cls=FlagCommand)
-@click.argument("uuid")
-@click.option("--output-dir", "-o", metavar="DIR", help="Where to; checkpoint_UUID by default.")
+@click.argument("uuid", shell_complete=record_ids.complete_checkpoint)
+@click.option(
+    "--output", "-o", "output_dir", metavar="DIR", help="Where to; checkpoint_UUID by default."
+)
 @options.traceback_option
 def download(uuid: str, output_dir: str | None) -> None:
     """Copy all files of a checkpoint, and a description of it (experiment.json)."""
@@ -133,8 +154,10 @@ def download(uuid: str, output_dir: str | None) -> None:
 
 
 @checkpoint.command(cls=FlagCommand)
-@click.argument("uuid", metavar="UUID|DIR")
-@click.option("--output-dir", "-o", metavar="DIR", help="Where to; export_UUID by default.")
+@click.argument("uuid", metavar="UUID|DIR", shell_complete=record_ids.complete_checkpoint)
+@click.option(
+    "--output", "-o", "output_dir", metavar="DIR", help="Where to; export_UUID by default."
+)
 @options.traceback_option
 def export(uuid: str, output_dir: str | None) -> None:
     """Export the models in a checkpoint, which serve without the code: SavedModels, .keras files.
@@ -264,7 +287,13 @@ def convert(source: str, model_dir: str, allow_new: bool, as_json: bool, **flags
 
 
 @checkpoint.command(cls=FlagCommand)
-@click.argument("uuids", metavar="UUID...", nargs=-1, required=True)
+@click.argument(
+    "uuids",
+    metavar="UUID...",
+    nargs=-1,
+    required=True,
+    shell_complete=record_ids.complete_checkpoint,
+)
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @options.traceback_option
 def delete(uuids: tuple[str, ...], yes: bool) -> None:
@@ -285,6 +314,6 @@ def _check_empty(directory: pathlib.Path) -> None:
     """
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise errors.ConfigError(
-            f"--output-dir: got {str(directory)!r}, which is there and not empty; expected a new "
+            f"--output: got {str(directory)!r}, which is there and not empty; expected a new "
             "or empty directory."
         )

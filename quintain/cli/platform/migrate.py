@@ -49,8 +49,8 @@ def migrate(path: pathlib.Path, dry_run: bool) -> None:
 
     Imports of `pedl`, `determined`, `official`, `orbit` and `tensorflow_models` become Quintain's,
     and `tf_keras` becomes `tensorflow.keras`, in Python files, and in YAML and gin files where they
-    name modules. Nothing else changes. What could not be moved is printed with file and line, and
-    the exit code is 1 then.
+    name modules; `x.shape.as_list()` becomes `list(x.shape)`. Nothing else changes. What could not
+    be moved is printed with file and line, and the exit code is 1 then.
 
     A file that git could not give back, because it is changed or in no repository, is kept with the
     ending .orig. Either all files are written, or none.
@@ -89,7 +89,7 @@ def _list_files(path: pathlib.Path) -> Iterator[pathlib.Path]:
 
 def _look_at(path: pathlib.Path) -> _Change:
     before = path.read_bytes()
-    if not any(root.encode() in before for root in foreign_imports.ROOTS) and (
+    if not any(text.encode() in before for text in (*foreign_imports.ROOTS, ".as_list(")) and (
         path.suffix not in _CONFIGS
     ):
         return _Change(path, before, before, ())

@@ -1,6 +1,7 @@
 """Python files with the imports of PEDL, Determined or the Model Garden, moved to Quintain's.
 
-Only names of modules in import statements change; all else stays as it is, to the byte.
+Only names of modules in import statements change, and `shape.as_list()`, because shapes of Keras 3
+are tuples; all else stays as it is, to the byte.
 """
 
 import ast
@@ -8,6 +9,7 @@ import dataclasses
 import functools
 import importlib
 import importlib.util
+import pathlib
 import re
 from collections.abc import Iterator
 from typing import Final
@@ -18,6 +20,7 @@ from quintain.reference import reference_names
 
 _FROM: Final = re.compile(r"from[\s\\]+([A-Za-z_][\w.]*)")
 _NEWLINE: Final = re.compile(r"\r\n|\r|\n")
+_AS_LIST: Final = re.compile(r"(\s*\.\s*get_shape\s*\(\s*\))?\s*\.\s*as_list\s*\(\s*\)\Z")
 _QUOTED: Final = re.compile(rf"(?:{'|'.join(foreign_imports.ROOTS)})(?:\.[A-Za-z_]\w*)+")
 
 
@@ -70,14 +73,13 @@ def migrate(source: str) -> Migrated:
             for alias in node.names:
                 edits += _move_import(alias, source, starts)
                 notes += _check_module(alias.name, alias.lineno)
-                _note_alias(alias, aliases)
+                aliases |= _find_alias(alias)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             edits += _move_from(node, source, starts)
             notes += _check_from(node)
-            for alias in node.names:
-                renamed = foreign_imports.rename(f"{node.module}.{alias.name}")
-                if renamed is not None and _find_problem(renamed) is None:
-                    aliases[alias.asname or alias.name] = renamed
+            aliases |= _find_aliases(node)
+        elif isinstance(node, ast.Call):
+            edits += _list_shape(node, source, starts)
         elif isinstance(node, ast.Constant) and _QUOTED.fullmatch(str(node.value)):
             notes.append(Note(node.lineno, f"the text {node.value!r} was not rewritten."))
     notes += _check_uses(tree, aliases)
@@ -110,12 +112,50 @@ def _move_from(node: ast.ImportFrom, source: str, starts: list[int]) -> Iterator
         yield _Edit(found.start(1), found.end(1), renamed)
 
 
-def _note_alias(alias: ast.alias, aliases: dict[str, str]) -> None:
-    renamed = foreign_imports.rename(alias.name)
-    if renamed is None:
-        return
-    root = alias.name.partition(".")[0]
-    aliases[alias.asname or root] = renamed if alias.asname else foreign_imports.ROOTS[root]
+def _list_shape(node: ast.Call, source: str, starts: list[int]) -> Iterator[_Edit]:
+    """Yields the changes of `x.shape.as_list()` to `list(x.shape)`, the same for any tensor."""
+    match node.func:
+        case ast.Attribute(value=ast.Name(id=name) | ast.Attribute(attr=name)):
+            is_shape = name.endswith("shape")
+        case ast.Attribute(value=ast.Call(func=ast.Attribute(attr="get_shape"))):
+            is_shape = True
+        case _:
+            return
+    start = _offset(source, starts, node.lineno, node.col_offset)
+    end = _offset(source, starts, node.end_lineno or 0, node.end_col_offset or 0)
+    found = _AS_LIST.search(source, start, end)
+    # Before Python 3.12, places inside of an f-string are not those in the file.
+    if is_shape and found and ast.unparse(node) == _unparse(source[start:end]):
+        yield _Edit(start, start, "list(")
+        yield _Edit(found.start(), end, ".shape)" if found[1] else ")")
+
+
+def _unparse(expression: str) -> str | None:
+    try:
+        return ast.unparse(ast.parse(f"({expression})"))
+    except SyntaxError:
+        return None
+
+
+def _find_alias(alias: ast.alias) -> dict[str, str]:
+    """Returns the module that a name of `import a.b` or `import a.b as c` is; none of others'."""
+    name = alias.name if alias.asname else alias.name.partition(".")[0]
+    module = _resolve(name)
+    return {alias.asname or name: module} if module else {}
+
+
+def _find_aliases(node: ast.ImportFrom) -> dict[str, str]:
+    """Returns the modules that the names of `from module import names` may be."""
+    found = {
+        alias.asname or alias.name: _resolve(f"{node.module}.{alias.name}") for alias in node.names
+    }
+    return {name: module for name, module in found.items() if module and not _find_problem(module)}
+
+
+def _resolve(module: str) -> str | None:
+    """Returns the present name of a module of these packages or of TensorFlow."""
+    is_tensorflow = module.partition(".")[0] == "tensorflow"
+    return module if is_tensorflow else foreign_imports.rename(module)
 
 
 def _check_module(module: str, line: int) -> Iterator[Note]:
@@ -133,7 +173,8 @@ def _check_from(node: ast.ImportFrom) -> Iterator[Note]:
         yield Note(node.lineno, problem)
         return
     for alias in node.names:
-        if alias.name != "*" and (problem := _find_missing(renamed, alias.name)):
+        problem = _find_missing(renamed, alias.name) or _find_gap(f"{renamed}.{alias.name}")
+        if alias.name != "*" and problem is not None:
             yield Note(alias.lineno, problem)
 
 
@@ -146,6 +187,8 @@ def _check_uses(tree: ast.AST, aliases: dict[str, str]) -> Iterator[Note]:
         or (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
     }
     aliases = {name: module for name, module in aliases.items() if name not in rebound}
+    # Trials have the names of Keras 2 as well.
+    is_trial = any(module.startswith("quintain.trials") for module in aliases.values())
     for node in ast.walk(tree):
         if not isinstance(node, ast.Attribute):
             continue
@@ -155,7 +198,11 @@ def _check_uses(tree: ast.AST, aliases: dict[str, str]) -> Iterator[Note]:
             path.insert(0, owner.attr)
             owner = owner.value
         module = aliases.get(owner.id) if isinstance(owner, ast.Name) else None
-        problem = _find_missing(module, path[0]) if module and len(path) == 1 else None
+        if module is None:
+            continue
+        problem = _find_missing(module, path[0]) if len(path) == 1 else None
+        if problem is None and not is_trial:
+            problem = _find_gap(".".join((module, *path)))
         if problem is not None:
             yield Note(node.lineno, problem)
 
@@ -185,9 +232,32 @@ def _find_missing(module: str, name: str) -> str | None:
     if refusal is not None:
         return refusal
     known = _list_names(module)
-    if known is None or name in known or _find_problem(f"{module}.{name}") is None:
+    if (
+        name.startswith("__")
+        or known is None
+        or name in known
+        or _find_problem(f"{module}.{name}") is None
+    ):
         return None
     return f"Quintain's {module} has no {name!r}.{errors.suggest(name, known)}"
+
+
+@functools.cache
+def _find_gap(path: str) -> str | None:
+    """Returns what of a path below `tensorflow.keras` is not in Keras 3; None if all of it is."""
+    spec = importlib.util.find_spec("keras")
+    root, _, inner = path.partition("tensorflow.keras.")
+    if root or not inner or spec is None or spec.origin is None:
+        return None
+    folder, place = pathlib.Path(spec.origin).parent / "_tf_keras" / "keras", "tf.keras"
+    for name in inner.split("."):
+        known = set(_list_top_level(ast.parse((folder / "__init__.py").read_text("utf-8"))))
+        folder /= name
+        if not folder.is_dir():
+            lacks = name not in known and not name.startswith("__")
+            return f"Keras 3 has no {place}.{name}.{errors.suggest(name, known)}" if lacks else None
+        place = f"{place}.{name}"
+    return None
 
 
 def _is_ours(module: str) -> bool:

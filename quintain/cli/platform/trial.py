@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from quintain.cli import columns, connect, logs, options, output
+from quintain.cli import columns, connect, logs, options, output, record_ids
 from quintain.cli.lazy_group import FlagCommand, LazyGroup
 from quintain.client import calls as calls_lib
 from quintain.records.rows import checkpoint, log, metric
@@ -49,7 +49,7 @@ def trial() -> None:
 
 
 @trial.command(cls=FlagCommand)
-@click.argument("trial_id", metavar="ID", type=int)
+@record_ids.trial_argument
 @click.option("--all", "-a", "shows_all", is_flag=True, help="Deleted checkpoints, too.")
 @output.format_options
 @options.traceback_option
@@ -103,7 +103,7 @@ def _print_checkpoints(found: Sequence[checkpoint.Checkpoint], *, shows_all: boo
 
 
 @trial.command("logs", cls=FlagCommand)
-@click.argument("trial_id", metavar="ID", type=int)
+@record_ids.trial_argument
 @click.option("--follow", "-f", is_flag=True, help="Go on until the trial has ended.")
 @click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N lines.")
 @click.option(
@@ -192,7 +192,7 @@ def _print_lines(rows: list[log.LogRow], last_id: int, *, with_times: bool) -> i
 
 
 @trial.command("metrics", cls=FlagCommand)
-@click.argument("trial_id", metavar="ID", type=int)
+@record_ids.trial_argument
 @click.option(
     "--group",
     type=click.Choice([group.value for group in metric.MetricGroup]),
@@ -251,7 +251,7 @@ def _metric_getter(name: str) -> Callable[[metric.MetricRow | metric.BatchRow], 
 
 
 @trial.command(cls=FlagCommand)
-@click.argument("trial_id", metavar="ID", type=int)
+@record_ids.trial_argument
 @click.argument("text", required=False)
 @options.traceback_option
 def note(trial_id: int, text: str | None) -> None:
@@ -271,7 +271,14 @@ def note(trial_id: int, text: str | None) -> None:
 
 
 @trial.command(cls=FlagCommand)
-@click.argument("trial_ids", metavar="ID...", type=int, nargs=-1, required=True)
+@click.argument(
+    "trial_ids",
+    metavar="ID...",
+    type=int,
+    nargs=-1,
+    required=True,
+    shell_complete=record_ids.complete_trial,
+)
 @options.traceback_option
 def kill(trial_ids: tuple[int, ...]) -> None:
     """End trials at once; their experiments go on."""
@@ -282,7 +289,7 @@ def kill(trial_ids: tuple[int, ...]) -> None:
 
 
 @trial.command(cls=FlagCommand)
-@click.argument("trial_id", metavar="ID", type=int)
+@record_ids.trial_argument
 @output.json_option
 @options.traceback_option
 def rerun(trial_id: int, as_json: bool) -> None:
@@ -296,7 +303,7 @@ def rerun(trial_id: int, as_json: bool) -> None:
 
 
 @trial.command("continue", cls=FlagCommand)
-@click.argument("trial_id", metavar="ID", type=int)
+@record_ids.trial_argument
 @click.option("--set", "assignments", multiple=True, metavar="PATH=VALUE", help="Repeatable.")
 @output.json_option
 @options.traceback_option

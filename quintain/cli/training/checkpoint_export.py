@@ -1,6 +1,7 @@
 """Exports the models in a checkpoint of a trial, whatever kind of trial has saved it."""
 
 import pathlib
+import shlex
 import shutil
 from collections.abc import Mapping
 from typing import Final
@@ -43,12 +44,12 @@ def export_models(
             f"checkpoint {uuid}: it is damaged: {damage}. Nothing was exported; `quintain "
             "checkpoint list` shows others."
         )
-    models = _find_models(source)
+    models = find_models(source)
     for model in models:
         _copy(model, target / (_name(model, source)))
     if models:
         return
-    if _is_of_task(source):
+    if is_of_task(source):
         _export_task(source, uuid, target / "saved_model", code)
         return
     names = checkpoint_manifest.list_files(source)
@@ -59,7 +60,7 @@ def export_models(
     )
 
 
-def _find_models(directory: pathlib.Path) -> list[pathlib.Path]:
+def find_models(directory: pathlib.Path) -> list[pathlib.Path]:
     """Returns directories of SavedModels and `.keras` files, without those inside of others."""
     saved_models = sorted(path.parent for path in directory.rglob(_SAVED_MODEL))
     keras_models = sorted(directory.rglob(f"*{_KERAS_SUFFIX}"))
@@ -79,10 +80,11 @@ def _copy(model: pathlib.Path, target: pathlib.Path) -> None:
         shutil.copytree(model, target)
     else:
         shutil.copyfile(model, target)
-    click.echo(str(target))
+    _tell(target)
 
 
-def _is_of_task(source: pathlib.Path) -> bool:
+def is_of_task(source: pathlib.Path) -> bool:
+    """Returns whether a checkpoint is that of a registered experiment, and so a run's directory."""
     has_manifest = (source / checkpoint_manifest.FILE_NAME).is_file()
     return has_manifest and checkpoint_manifest.read(source).kind == _OF_TASK
 
@@ -102,4 +104,10 @@ def _export_task(
         # The directory is one of this command alone, which nobody can look at.
         text = str(error).replace(f"model_dir: got {str(source)!r}, which", "its files are what")
         raise errors.ConfigError(f"checkpoint {uuid}: {text}") from error
+    _tell(target)
+
+
+def _tell(target: pathlib.Path) -> None:
     click.echo(str(target))
+    command = f"quintain serve-model --model-dir={shlex.quote(str(target))}"
+    click.echo(f"\nTo serve it: {command}", err=True)

@@ -1,5 +1,6 @@
 """`quintain serve-model`: answers texts, or whatever else a model takes, over HTTP."""
 
+import dataclasses
 import json
 from typing import Any, Final
 
@@ -7,14 +8,16 @@ import click
 
 from quintain.cli import logs, options, tensorflow_import
 from quintain.cli.lazy_group import FlagCommand
-from quintain.cli.training import staged_runs
+from quintain.cli.training import registered_models, staged_runs
 
 _MAX_SHOWN: Final = 400
 """Longest example of a request that is printed."""
 
 
 @click.command(cls=FlagCommand)
-@options.model_options
+@click.option("--model-dir", metavar="DIR", help="Directory of a trained run or of an export.")
+@registered_models.option
+@options.checkpoint_option
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8501, show_default=True)
 @click.option(
@@ -59,9 +62,11 @@ _MAX_SHOWN: Final = 400
 @options.export_option
 @options.log_option
 @options.traceback_option
+@registered_models.serves
 @staged_runs.reads
 def serve_model(
     model_dir: str,
+    reference: str | None,
     checkpoint: str | None,
     host: str,
     port: int,
@@ -81,6 +86,7 @@ def serve_model(
     curl localhost:8501/translate -d '{"texts": ["the third of May"]}'
     quintain serve-model --model-dir=runs/mine
     curl localhost:8501/predict -d '{"instances": [{"height": 1.5, "width": 2.0}]}'
+    quintain serve-model --model=digits@champion
 
     A model of sentences answers /predict. GET / says what an instance is. Others: /health,
     /metrics (Prometheus), /docs, and /v1/models/default:predict as TensorFlow Serving has it.
@@ -98,6 +104,8 @@ def serve_model(
         model = served_model.load(
             model_dir, checkpoint=checkpoint, batch_size=max_batch_size, **given
         )
+        if reference is not None:
+            model = dataclasses.replace(model, details={**model.details, "model": reference})
         model.warm_up()
     except BaseException:
         listener.close()
@@ -117,7 +125,9 @@ def serve_model(
             "are.",
             err=True,
         )
-    click.echo(f"Serving {model_dir} at {url}{model.path} (Ctrl-C ends). Try:", err=True)
+    click.echo(
+        f"Serving {reference or model_dir} at {url}{model.path} (Ctrl-C ends). Try:", err=True
+    )
     body = json.dumps({model.field: [model.example]})
     if len(body) > _MAX_SHOWN:
         body = "@instances.json"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from quintain import errors
-from quintain.cli import connect, logs, options
+from quintain.cli import connect, logs, options, record_ids
 from quintain.cli.lazy_group import FlagCommand
 from quintain.cli.training import staged_runs
 from quintain.client import calls as calls_lib
@@ -32,8 +32,23 @@ _REFRESH_SECS: Final = 5.0
 
 
 @click.command(cls=FlagCommand)
-@click.option("--experiment", "experiment_id", type=int, metavar="ID", help="All of its trials.")
-@click.option("--trial", "trial_ids", type=int, multiple=True, metavar="ID", help="Repeatable.")
+@click.option(
+    "--experiment",
+    "experiment_id",
+    type=int,
+    metavar="ID",
+    shell_complete=record_ids.complete_experiment,
+    help="All of its trials.",
+)
+@click.option(
+    "--trial",
+    "trial_ids",
+    type=int,
+    multiple=True,
+    metavar="ID",
+    shell_complete=record_ids.complete_trial,
+    help="Repeatable.",
+)
 @click.option(
     "--run",
     "run_dirs",

@@ -92,6 +92,11 @@ class Home:
         return self.path / "sessions.json"
 
     @property
+    def views_file(self) -> pathlib.Path:
+        """Named views of the page."""
+        return self.path / "views.json"
+
+    @property
     def opening_file(self) -> pathlib.Path:
         """Leads a browser to the page, so that nobody sees the link among its arguments."""
         return self.path / "open-page.html"
@@ -182,6 +187,7 @@ class Home:
             self.path / home_database.FILE_NAME,
             self.server_file,
             self.sessions_file,
+            self.views_file,
             self.agent_token,
             self.metrics_token,
             self.user_token,

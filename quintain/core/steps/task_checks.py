@@ -37,19 +37,22 @@ def check_dataset(build_fn: Any, dataset: Any) -> None:
         raise _wrong_result(build_fn, dataset, "a tf.data.Dataset of batches")
 
 
-def check_loss(task: Any, loss: Any) -> None:
-    """Checks what `build_losses` returned.
+def to_scalar(task: Any, loss: Any) -> Any:
+    """Returns what `build_losses` returned as a scalar; that may be a tensor of one element.
 
     Raises:
-        ConfigError: If it is nothing, or known not to be a scalar.
+        ConfigError: If it is nothing, or known to have another number of elements.
     """
     if loss is None:
         raise _wrong_result(task.build_losses, loss, "a scalar tensor")
     shape = tf.convert_to_tensor(loss).shape
-    if shape.rank not in (0, None):
-        given = f"a tensor of shape {shape}"
-        advice = "a scalar; take its mean, such as by tf.reduce_mean"
-        raise _wrong_result(task.build_losses, given, advice)
+    if shape.rank in (0, None):
+        return loss
+    if shape.num_elements() == 1:
+        return tf.reshape(loss, [])
+    given = f"a tensor of shape {shape}"
+    advice = "a scalar; take its mean, such as by tf.reduce_mean"
+    raise _wrong_result(task.build_losses, given, advice)
 
 
 def build_metrics(

@@ -303,7 +303,7 @@ _BUILDERS: Final[dict[str, Callable[[Any, Any], Any]]] = {
 
 
 def build_task_encoder(
-    config: EncoderConfig, task_config: cfg.TaskConfig, *, uses_pooler: bool
+    config: EncoderConfig, task_config: cfg.TaskConfig | None, *, uses_pooler: bool
 ) -> Any:
     """Builds the encoder of a task, which does not compute padding in training.
 
@@ -315,5 +315,7 @@ def build_task_encoder(
     if not uses_pooler and isinstance(pooler, keras.layers.Layer):
         pooler.trainable = False
     if isinstance(encoder, networks.TextEncoder):
-        encoder.skip_padding = task_config.differential_privacy_config is None
+        encoder.skip_padding = (
+            task_config is None or task_config.differential_privacy_config is None
+        )
     return encoder

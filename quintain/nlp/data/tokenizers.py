@@ -190,9 +190,7 @@ class SentencePieceTokenizer(tf.Module):
         """
         super().__init__(name="sentencepiece_tokenizer")
         self.model_path = model_path
-        model = read_model(model_path)
-        processor = parse_model(model, model_path)
-        _check_special(processor, model_path)
+        model, processor = load_model(model_path)
         self.vocab_size: int = processor.vocab_size()
         """Tokens of the vocabulary, special ones included."""
         self.eos_id: int = processor.eos_id()
@@ -257,7 +255,15 @@ def parse_model(model: bytes, path: str) -> sentencepiece.SentencePieceProcessor
     return processor
 
 
-def _check_special(processor: sentencepiece.SentencePieceProcessor, path: str) -> None:
+def load_model(path: str) -> tuple[bytes, sentencepiece.SentencePieceProcessor]:
+    """Returns the bytes of a SentencePiece model with padding and EOS, and what they mean.
+
+    Raises:
+        DataError: If the file is missing or not a SentencePiece model.
+        ConfigError: If the vocabulary has no EOS, or an ordinary token at id 0.
+    """
+    model = read_model(path)
+    processor = parse_model(model, path)
     if processor.eos_id() <= 0:
         raise errors.ConfigError(
             f"{path}: the vocabulary has no EOS token, so no sentence could end. Train it with "
@@ -268,3 +274,4 @@ def _check_special(processor: sentencepiece.SentencePieceProcessor, path: str) -
             f"{path}: id 0 is the ordinary token {processor.id_to_piece(PAD_ID)!r}, but 0 is "
             "padding here. Train the vocabulary with `pad_id=0`."
         )
+    return model, processor

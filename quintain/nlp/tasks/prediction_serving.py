@@ -152,14 +152,15 @@ def predict(
         model: A model of the task.
         params_aug: The same examples in other words, whose outputs are mixed in.
         test_time_aug_wgt: Weight of their outputs, in `[0, 1]`.
+
+    Returns:
+        NumPy scalars: int64 ids, or float32 numbers.
     """
     outputs = _predict_all(task, params, model)
     if params_aug is not None:
         others = _predict_all(task, params_aug, model)
         outputs = (1.0 - test_time_aug_wgt) * outputs + test_time_aug_wgt * others
-    if task.is_regression:
-        return [float(value) for value in outputs.reshape(-1)]
-    return [int(name) for name in np.argmax(outputs, axis=1)]
+    return list(outputs.reshape(-1) if task.is_regression else np.argmax(outputs, axis=1))
 
 
 def _predict_all(task: Any, params: cfg.DataConfig, model: keras.Model) -> np.ndarray:

@@ -66,6 +66,23 @@ class TranslationTask(translation_serving.ServesTranslations):
 
     _task_config: TranslationConfig
 
+    def __init__(
+        self, params: cfg.TaskConfig, logging_dir: str | None = None, name: str | None = None
+    ) -> None:
+        """Checks the vocabularies that are given, without loading them.
+
+        Raises:
+            ConfigError: If one is missing, or has no EOS; or if there is none, and no `logging_dir`
+                to train one for.
+            DataError: If one is no SentencePiece model.
+        """
+        super().__init__(params, logging_dir=logging_dir, name=name)
+        sides: tuple[vocabulary.Side, ...] = ("source", "target")
+        if self.task_config.share_vocabulary:
+            sides = ("both",)
+        for side in sides:
+            vocabulary.check_given(self._find_given_vocabulary(side), self.logging_dir, side)
+
     @property
     @override
     def task_config(self) -> TranslationConfig:
@@ -91,21 +108,25 @@ class TranslationTask(translation_serving.ServesTranslations):
     @functools.cached_property
     def vocabulary_path(self) -> str:
         """File of the source's vocabulary, which is trained if it does not exist yet."""
-        config = self.task_config
-        side: vocabulary.Side = "both" if config.share_vocabulary else "source"
-        return self._prepare_vocabulary(side, config.sentencepiece_model_path or "")
+        return self._prepare_vocabulary("both" if self.task_config.share_vocabulary else "source")
 
     @functools.cached_property
     def target_vocabulary_path(self) -> str:
         """File of the target's vocabulary, which is trained if it does not exist yet."""
         if self.task_config.share_vocabulary:
             return self.vocabulary_path
-        return self._prepare_vocabulary("target", self.task_config.target_sentencepiece_model_path)
+        return self._prepare_vocabulary("target")
 
-    def _prepare_vocabulary(self, side: vocabulary.Side, model_path: str) -> str:
+    def _find_given_vocabulary(self, side: vocabulary.Side) -> str:
+        config = self.task_config
+        if side == "target":
+            return config.target_sentencepiece_model_path
+        return config.sentencepiece_model_path or ""
+
+    def _prepare_vocabulary(self, side: vocabulary.Side) -> str:
         return vocabulary.prepare(
             self.task_config.train_data,
-            model_path=model_path,
+            model_path=self._find_given_vocabulary(side),
             vocab_size=self.task_config.vocab_size,
             max_pairs=self.task_config.max_vocab_pairs,
             model_dir=self.logging_dir,

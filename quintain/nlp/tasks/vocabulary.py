@@ -58,31 +58,19 @@ def prepare(
         side: Which language it is of. One of both is trained from both.
 
     Raises:
-        ConfigError: If `model_path` does not exist, or differs from the vocabulary that the run
-            started with; or if both `model_path` and `model_dir` are empty.
+        ConfigError: As `check_given`, or if `model_path` differs from the vocabulary that the run
+            started with.
         DataError: If the kept file is not the one that the run started with, or if that is lost and
             the data give another one.
     """
     kept = find(model_dir, side)
     if kept:
         check_kept(kept)
+    check_given(model_path, model_dir, side)
     if model_path:
-        if not file_io.exists(model_path):
-            raise errors.ConfigError(
-                f"{_field(side)}: got {model_path!r}, but there is no such file. Leave it empty to "
-                "train a vocabulary from the training data."
-            )
-        if not kept:
-            tokenizers.SentencePieceTokenizer(model_path)  # Fails before anything is written.
         return keep(model_path, model_dir, field=_field(side), name=get_file_name(side))
     if kept:
         return kept
-    if not model_dir:
-        raise errors.ConfigError(
-            f"{_field(side)}: got '', and there is no directory to keep a vocabulary "
-            "trained from `task.train_data` in. Give the path of a SentencePiece model, or a model "
-            "directory (`--model-dir`, or `logging_dir` where the task is built in Python)."
-        )
     pairs = wmt_dataloader.read_pairs(train_data)
     sample = pairs[:: math.ceil(len(pairs) / max_pairs)]
     _logger.info(
@@ -107,6 +95,29 @@ def prepare(
         )
     _record(path)
     return path
+
+
+def check_given(model_path: str, model_dir: str, side: Side = "both") -> None:
+    """Checks that a vocabulary can be used, or that there is a directory to train one for.
+
+    Raises:
+        ConfigError: If `model_path` does not exist, or has no EOS, or an ordinary token at id 0; or
+            if both are empty.
+        DataError: If it is no SentencePiece model.
+    """
+    if model_path and not file_io.exists(model_path):
+        raise errors.ConfigError(
+            f"{_field(side)}: got {model_path!r}, but there is no such file. Leave it empty to "
+            "train a vocabulary from the training data."
+        )
+    if model_path:
+        tokenizers.load_model(model_path)
+    elif not model_dir:
+        raise errors.ConfigError(
+            f"{_field(side)}: got '', and there is no directory to keep a vocabulary "
+            "trained from `task.train_data` in. Give the path of a SentencePiece model, or a model "
+            "directory (`--model-dir`, or `logging_dir` where the task is built in Python)."
+        )
 
 
 def get_file_name(side: Side) -> str:

@@ -9,7 +9,16 @@ import tensorflow as tf
 
 from quintain.files import file_io, file_paths, saved_model_files
 
-safe_normpath = file_paths.normal
+
+def safe_normpath(path: file_paths.Path) -> str:
+    """Returns the shortest spelling of a path, or of the part of a URL that follows its scheme.
+
+    Example:
+        >>> safe_normpath("gs://bucket//exports/"), safe_normpath("exports//a")
+        ('gs://bucket/exports', 'exports/a')
+    """
+    scheme, slashes, rest = os.fspath(path).rpartition("://")
+    return scheme + slashes + os.path.normpath(rest)
 
 
 class ExportFileManager:
@@ -32,9 +41,9 @@ class ExportFileManager:
             max_to_keep: How many to keep, those with the greatest ids. 0 and less keep all.
             next_id_fn: Returns the id of the next export, for example the global step. None counts
                 on from the exports that exist.
-            subdirectory: Directory inside of `{base_name}-{id}` to export to.
+            subdirectory: Directory inside of `{base_name}-{id}` to export to; it alone is deleted.
         """
-        self._base_name = file_paths.normal(base_name)
+        self._base_name = safe_normpath(base_name)
         self._max_to_keep = max_to_keep
         self._next_id_fn = next_id_fn or self._count
         self._next_count: int | None = None
@@ -56,15 +65,13 @@ class ExportFileManager:
                 saved_model_files.delete(path)
             else:
                 file_io.remove(path)
-            if self._subdirectory:
-                saved_model_files.remove_if_empty(file_paths.dirname(path))
 
     def next_name(self) -> str:
         """Returns the path to export to; a new one at every call."""
         return self._place(f"{self._base_name}-{self._next_id_fn()}")
 
     def _place(self, path: str) -> str:
-        return file_paths.normal(file_paths.join(path, self._subdirectory))
+        return safe_normpath(file_paths.join(path, self._subdirectory))
 
     def _ids_of_files(self) -> dict[str, int]:
         directory, name = file_paths.split(self._base_name)

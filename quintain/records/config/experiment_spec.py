@@ -53,7 +53,9 @@ class ExperimentSpec(base_config.Config):
     hyperparameters: dict[str, Any] = dataclasses.field(default_factory=dict)
     """The space to search; see `quintain.search.space`."""
 
-    searcher: searcher_config.SearcherConfig = searcher_config.SingleConfig()
+    searcher: searcher_config.SearcherConfig = dataclasses.field(
+        default_factory=searcher_config.SingleConfig
+    )
     """The search method."""
 
     scheduling_unit: Batches = dialects.DEFAULT_SCHEDULING_UNIT
@@ -74,8 +76,8 @@ class ExperimentSpec(base_config.Config):
     perform_initial_validation: bool = False
     """Whether trials are validated before they are trained."""
 
-    checkpoint_storage: checkpoint_storage_config.CheckpointStorageConfig = (
-        checkpoint_storage_config.CheckpointStorageConfig()
+    checkpoint_storage: checkpoint_storage_config.CheckpointStorageConfig = dataclasses.field(
+        default_factory=checkpoint_storage_config.CheckpointStorageConfig
     )
     """Where checkpoints are kept, and which of them."""
 
@@ -90,22 +92,32 @@ class ExperimentSpec(base_config.Config):
     workload_timeout: Annotated[float, Gt(0), Le(1e9)] | None = None
     """Seconds after which a workload counts as hanging. None waits for ever."""
 
-    reproducibility: sections.ReproducibilityConfig = sections.ReproducibilityConfig()
+    reproducibility: sections.ReproducibilityConfig = dataclasses.field(
+        default_factory=sections.ReproducibilityConfig
+    )
     """What makes the search repeatable."""
 
-    resources: sections.ResourcesConfig = sections.ResourcesConfig()
+    resources: sections.ResourcesConfig = dataclasses.field(
+        default_factory=sections.ResourcesConfig
+    )
     """What the experiment may use."""
 
-    optimizations: sections.OptimizationsConfig = sections.OptimizationsConfig()
+    optimizations: sections.OptimizationsConfig = dataclasses.field(
+        default_factory=sections.OptimizationsConfig
+    )
     """How gradients are computed."""
 
-    code: sections.CodeConfig = sections.CodeConfig()
+    code: sections.CodeConfig = dataclasses.field(default_factory=sections.CodeConfig)
     """How much the model directory may be."""
 
-    environment: sections.EnvironmentConfig = sections.EnvironmentConfig()
+    environment: sections.EnvironmentConfig = dataclasses.field(
+        default_factory=sections.EnvironmentConfig
+    )
     """The processes of trials."""
 
-    profiling: sections.ProfilingConfig = sections.ProfilingConfig()
+    profiling: sections.ProfilingConfig = dataclasses.field(
+        default_factory=sections.ProfilingConfig
+    )
     """Which batches are profiled."""
 
     alerts: list[sections.AlertConfig] = dataclasses.field(default_factory=list)

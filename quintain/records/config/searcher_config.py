@@ -313,10 +313,14 @@ class PbtConfig(SearcherConfig):
     length_per_round: Length = 0
     """Length of a round."""
 
-    replace_function: ReplaceFunctionConfig = ReplaceFunctionConfig()
+    replace_function: ReplaceFunctionConfig = dataclasses.field(
+        default_factory=ReplaceFunctionConfig
+    )
     """Which trials are replaced."""
 
-    explore_function: ExploreFunctionConfig = ExploreFunctionConfig()
+    explore_function: ExploreFunctionConfig = dataclasses.field(
+        default_factory=ExploreFunctionConfig
+    )
     """How copies differ."""
 
 

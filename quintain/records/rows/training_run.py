@@ -43,8 +43,14 @@ class TrainingRun:
     metrics: dict[str, Any]
     """Metrics of the last training loop and of the last evaluation on record, by name."""
 
+    ranges: dict[str, tuple[float, float]]
+    """Smallest and largest value of each metric of evaluations; of very many, of some of them."""
+
     time: float
     """When something was last recorded, in seconds since the epoch."""
+
+    settings_id: str = ""
+    """Equal for runs whose settings differ in seeds only. Empty if they can't be read."""
 
     problem: str = ""
     """Why its settings can't be read. Empty if they can."""

@@ -37,7 +37,6 @@ DURATION: Final = "duration"
 """A column that follows from others: seconds from the start to the end, or until now."""
 
 _NUM_TEXTS: Final = 1000
-_LOSSES: Final = ("loss", "val_loss")
 
 
 T = TypeVar("T")
@@ -176,11 +175,12 @@ def find_best_statistic(name: str, searcher: Mapping[str, Any]) -> str:
         `min` or `max`; empty if nobody has said it.
     """
     bare = name.rpartition("/")[2]
+    unprefixed = bare.removeprefix("val_")  # As Keras calls what validations measure.
     for objective in (searcher, *searcher.get("further_objectives", ())):
         if bare == objective.get("metric"):
             return "min" if objective.get("smaller_is_better", True) else "max"
-    declared: Mapping[str, str] = searcher.get("directions") or {}
-    return declared.get(bare, "min" if bare in _LOSSES else "")
+    declared: Mapping[str, str] = {"loss": "min", **(searcher.get("directions") or {})}
+    return declared.get(bare, declared.get(unprefixed, ""))
 
 
 def to_hparam_columns(texts: Sequence[str]) -> dict[str, list[Any]]:

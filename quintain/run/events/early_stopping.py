@@ -1,7 +1,7 @@
 """Early stopping of a training whose evaluations get no better."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from quintain.checkpoints import best_checkpoint
@@ -45,12 +45,15 @@ class EarlyStopping:
         """
         config = self._config
         counted = sorted(step for step in history if step >= config.start_step)
-        best_step, best, num_without = None, math.nan, 0
-        for step, value in self._read_values(history, counted):
-            if self._is_better(value, best):
+        sign = 1 if config.mode == "lower" else -1
+        best_step, best, num_without = None, sign * math.inf, 0
+        for step in counted:
+            value = best_checkpoint.find_metric(
+                history[step], config.metric, f"{CONFIG_PATH}.metric"
+            )
+            num_without += 1
+            if math.isfinite(value) and sign * (best - value) > config.min_delta:
                 best_step, best, num_without = step, value, 0
-            else:
-                num_without += 1
         if num_without < config.patience:
             return None
         found = (
@@ -62,22 +65,3 @@ class EarlyStopping:
             f"Training ends early, at step {counted[-1]}: {found}, and no better in the last "
             f"{num_without} evaluations ({CONFIG_PATH}.patience)."
         )
-
-    def _read_values(
-        self, history: Mapping[int, Mapping[str, Any]], steps: Iterable[int]
-    ) -> Iterable[tuple[int, float]]:
-        for step in steps:
-            yield (
-                step,
-                best_checkpoint.find_metric(
-                    history[step], self._config.metric, f"{CONFIG_PATH}.metric"
-                ),
-            )
-
-    def _is_better(self, value: float, best: float) -> bool:
-        if not math.isfinite(value):
-            return False
-        if math.isnan(best):
-            return True
-        gain = best - value if self._config.mode == "lower" else value - best
-        return gain > self._config.min_delta

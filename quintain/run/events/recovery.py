@@ -160,8 +160,10 @@ class LossRecovery(prepared_action.PreparedAction):
         trainer, manager = self._trainer, self._manager
         state = trainer.loop_record.state
         former_factor = state.learning_rate_factor
-        if manager is not None:
-            self._merge_file(manager)
+        if manager is not None and manager.latest_checkpoint is not None:
+            state.merge(recovery_state.load(manager.directory))
+        elif manager is not None and cluster.is_chief(trainer.strategy):
+            recovery_state.delete(manager.directory)
         if self._config.recovery_lr_factor != 1.0 or state.learning_rate_factor != 1.0:
             learning_rate_scale.prepare(trainer.optimizer)
         if state.num_trials:
@@ -192,12 +194,6 @@ class LossRecovery(prepared_action.PreparedAction):
         if self._manager is None or self._trainer.loop_record.state.num_trials >= self._max_trials:
             raise errors.TrainingDivergedError(self._explain_end(diagnosis))
         self._recover(self._manager, cause, diagnosis)
-
-    def _merge_file(self, manager: checkpoints.CheckpointManager) -> None:
-        if manager.latest_checkpoint is not None:
-            self._trainer.loop_record.state.merge(recovery_state.load(manager.directory))
-        elif cluster.is_chief(self._trainer.strategy):
-            recovery_state.delete(manager.directory)
 
     def _recover(self, manager: checkpoints.CheckpointManager, cause: str, diagnosis: str) -> None:
         trainer = self._trainer

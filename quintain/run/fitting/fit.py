@@ -2,7 +2,7 @@
 
 import contextlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
 import keras
@@ -12,26 +12,13 @@ from quintain import errors, orbit
 from quintain.core import exp_factory, user_modules
 from quintain.core.reports import shown_metrics
 from quintain.run import actions, history, live_progress, run_environment, run_options, train_lib
-from quintain.run.fitting import keras_data, keras_task
+from quintain.run.fitting import keras_callbacks, keras_data, keras_task
 from quintain.settings import config_definitions as cfg
 
 MAX_STEPS_PER_LOOP: Final = 100
 """Steps between two reports, unless the caller says otherwise."""
 
 logger = logging.getLogger(__name__)
-
-_INSTEAD: Final = {
-    "EarlyStopping": "give `patience`",
-    "ModelCheckpoint": "leave it out; checkpoints are kept, and the best one with `monitor`",
-    "BackupAndRestore": "leave it out; the same call goes on with the run",
-    "TensorBoard": "leave it out; summaries are written",
-    "CSVLogger": "leave it out; training.jsonl and evaluations.jsonl hold the metrics",
-    "ProgbarLogger": "leave it out; progress is shown",
-    "History": "use what this returns",
-    "TerminateOnNaN": "leave it out; a loss that is no number ends the run",
-    "LearningRateScheduler": "compile the optimizer with a LearningRateSchedule",
-    "ReduceLROnPlateau": "compile the optimizer with a LearningRateSchedule",
-}
 
 
 def fit(
@@ -43,6 +30,9 @@ def fit(
     epochs: int = 1,
     steps_per_epoch: int | None = None,
     batch_size: int = keras_data.BATCH_SIZE,
+    shuffle: bool = True,
+    validation_split: float = 0.0,
+    class_weight: Mapping[int, float] | None = None,
     optimizer: Any = None,
     loss: Any = None,
     metrics: Any = None,
@@ -56,7 +46,8 @@ def fit(
     train_actions: Sequence[actions.Action] = (),
     eval_actions: Sequence[actions.Action] = (),
     reporter: orbit.Reporter | None = None,
-    callbacks: Sequence[Any] = (),
+    verbose: live_progress.Verbose = "auto",
+    callbacks: Sequence[keras.callbacks.Callback] = (),
 ) -> history.History:
     """Trains a Keras model, or goes on with a run of it.
 
@@ -72,13 +63,20 @@ def fit(
         model: A functional, sequential or subclassed Keras model, compiled or not; one with a
             `train_step` or `test_step` of its own is trained and evaluated by it. Or a function
             that returns one, which several replicas and mixed precision need.
-        train: A `tf.data.Dataset` of batches, a `keras.utils.PyDataset`, or arrays `(x, y)` or
-            `(x, y, sample_weight)`, whose parts may be nested; or a function that returns one.
-        validation: Likewise; None evaluates nothing.
+        train: A `tf.data.Dataset` of batches, a `keras.utils.PyDataset`, arrays `(x, y)` or
+            `(x, y, sample_weight)`, whose parts may be nested and of pandas, or a generator of
+            batches; or a function that returns one of them.
+        validation: Likewise, but no generator, which can be read once, unless a function returns
+            it. None evaluates nothing.
         model_dir: Directory of the run.
         epochs: Passes through the training data, counted from the start of the run.
-        steps_per_epoch: Batches of an epoch; None counts those of `train`.
+        steps_per_epoch: Batches of an epoch; None counts those of `train`, which are read once
+            where their number is not known.
         batch_size: Examples of a batch of arrays.
+        shuffle: Whether the examples of arrays, and the batches of a `PyDataset`, are trained on in
+            another order in each epoch.
+        validation_split: Share of the arrays in `train` to validate on, taken from their end.
+        class_weight: Weights of training examples by the numbers of their classes; 1 for others.
         optimizer: As for `Model.compile`; None keeps that of the model.
         loss: Likewise.
         metrics: Likewise.
@@ -91,62 +89,99 @@ def fit(
         runtime: Fields of `RuntimeConfig`, such as `{"seed": 1}`.
         train_actions: Called with the output of each training loop.
         eval_actions: Called with the output of each evaluation.
-        reporter: Told what happens. None shows a bar on a terminal, and a table with curves in a
-            notebook.
-        callbacks: Refused, with what to use instead; for programs that move.
+        reporter: Told what happens. None shows what `verbose` says.
+        verbose: 0 shows nothing, 1 a bar on a terminal or a table with curves in a notebook, 2
+            lines. "auto" is 1 there, and writes to the log elsewhere.
+        callbacks: Callbacks that only read, called for epochs and evaluations. With them a training
+            loop is an epoch.
 
     Returns:
         What the run has measured, from its start; its `history` is what Keras' `fit` returns, its
         `model` the trained model.
 
     Raises:
-        ConfigError: If model, data and options do not fit together, or the directory belongs to
-            another run.
+        ConfigError: If model, data and options do not fit together, the directory belongs to
+            another run, or a callback changes the training.
         Interrupted: On SIGTERM or Ctrl-C, after a checkpoint is saved.
     """
     user_modules.refuse_training("fit")
-    _refuse_callbacks(callbacks)
-    _check_scope(model, runtime or {})
+    trainer, runtime = trainer or {}, runtime or {}
+    listeners = keras_callbacks.check(callbacks)
+    _check_scope(model, runtime)
     _check_numbers(epochs=epochs, steps_per_epoch=steps_per_epoch, batch_size=batch_size)
-    if patience is not None and validation is None:
-        raise errors.ConfigError(f"patience: got {patience}, but there is no `validation`.")
+    _check_validation(validation, validation_split, patience)
     data = keras_data.resolve(train, "train")
+    if isinstance(train, Iterator):
+        train = data  # Its first batches have been read.
+    train_share = 1.0 - validation_split
+    data = keras_data.cut(data, 0.0, train_share)
+    if validation_split:
+        validation = train
+    spec = keras_data.find_spec(data, "train")
     steps = steps_per_epoch or keras_data.count_batches(data, batch_size)
     if not steps:
         raise errors.ConfigError(
-            "steps_per_epoch: missing; the number of batches in `train` is not known."
+            "steps_per_epoch: missing; the number of batches in `train` is not known, or endless."
         )
+    class_weights = keras_data.list_weights(class_weight)
     task = keras_task.KerasModelConfig(
         init_checkpoint=init_checkpoint,
         init_exclude=tuple(init_exclude),
         model_function=keras_data.name_function(model),
-        batch_spec=keras_data.to_text(keras_data.find_spec(data, "train")),
+        batch_spec=keras_data.to_text(keras_data.add_weights(spec) if class_weights else spec),
         modules=keras_task.list_modules(model) if isinstance(model, keras.Model) else (),
-        train_data=_describe(train, batch_size, is_training=True),
-        validation_data=_describe(validation, batch_size, is_training=False),
+        train_data=keras_task.KerasDataConfig(
+            function=keras_data.name_function(train),
+            global_batch_size=batch_size,
+            is_training=True,
+            shuffle=shuffle,
+            end=train_share,
+        ),
+        validation_data=keras_task.KerasDataConfig(
+            function=keras_data.name_function(validation),
+            global_batch_size=batch_size,
+            is_training=False,
+            begin=train_share if validation_split else 0.0,
+        ),
+        class_weights=class_weights,
     )
-    watched = {} if validation is None else _watch(_name_metric(monitor), monitor_mode, patience)
-    params = _build_params(
-        task,
-        {**_find_intervals(epochs, steps), **watched},
-        trainer or {},
-        runtime or {},
-    )
-    given = {"optimizer": optimizer, "loss": loss, "metrics": metrics}
-    given = {name: one for name, one in given.items() if one is not None}
-    parts = keras_task.Parts(model, train, validation, given)
+    loop = steps if listeners else min(steps, MAX_STEPS_PER_LOOP)
+    fields = {
+        "train_steps": epochs * steps,
+        "steps_per_loop": loop,
+        "summary_interval": loop,
+        "validation_interval": steps,
+        "checkpoint_interval": steps,
+        **({} if validation is None else _watch(monitor, monitor_mode, patience)),
+    }
+    if listeners and (given := {*trainer} & {"steps_per_loop", "validation_interval"}):
+        raise errors.ConfigError(
+            f"trainer: got {sorted(given)}, but with callbacks loops and evaluations are those of "
+            "epochs. Leave it out."
+        )
+    params = _build_params(task, fields, trainer, runtime)
+    compiled = {"optimizer": optimizer, "loss": loss, "metrics": metrics}
+    compiled = {name: one for name, one in compiled.items() if one is not None}
+    parts = keras_task.Parts(model, train, validation, compiled)
     environment = run_environment.Environment()
+
+    def remember() -> None:
+        environment.record(model_dir, {})
+        if not task.model_function and (why := keras_task.save_model(parts.built[-1], model_dir)):
+            logger.warning("Commands can't build the model of this run: %s", why)
+
     with contextlib.ExitStack() as stack:
         stack.enter_context(keras_task.program_objects(parts))
-        told = reporter or stack.enter_context(live_progress.default_reporter(shown_metrics.LOSSES))
-
-        def remember() -> None:
-            environment.record(model_dir, {})
-            problem = _remember(parts, params, model_dir)
-            if problem:
-                logger.warning("Commands can't build the model of this run: %s", problem)
-
-        train_lib.train_from_config(
+        told = keras_callbacks.CallbackReporter(
+            reporter
+            or stack.enter_context(live_progress.default_reporter(shown_metrics.LOSSES, verbose)),
+            listeners,
+            parts.built,
+            model_dir,
+            steps_per_epoch=steps,
+            has_evaluations=validation is not None,
+        )
+        result = train_lib.train_from_config(
             params,
             "train" if validation is None else "train_and_eval",
             model_dir,
@@ -159,21 +194,31 @@ def fit(
                 on_start=remember,
             ),
         )
+        told.end()
+    if not (result.is_complete or result.is_stopped_early):
+        logger.warning(
+            "The training data ended at step %d of %d. Give the function that makes a generator: "
+            "it is called for each pass.", result.step, result.train_steps,
+        )  # fmt: skip
     found = history.read_history(model_dir)
     found.model = parts.built[-1]
     return found
 
 
-def _refuse_callbacks(callbacks: Sequence[Any]) -> None:
-    if not callbacks:
-        return
-    names = [type(one).__name__ for one in callbacks]
-    other = "give `train_actions` or `eval_actions`: functions of the metrics by name"
-    advice = "\n".join(f"  {name}: {_INSTEAD.get(name, other)}." for name in names)
-    raise errors.ConfigError(
-        "callbacks: Keras' callbacks are not called here, because a run that goes on could not "
-        f"restore all of their state. Instead of\n{advice}"
-    )
+def _check_validation(
+    validation: keras_data.Data, validation_split: float, patience: int | None
+) -> None:
+    if isinstance(validation, Iterator):
+        raise errors.ConfigError(
+            "validation: got a generator, which can be read once. Give the function that makes it: "
+            "it is called for each evaluation."
+        )
+    if validation_split and validation is not None:
+        raise errors.ConfigError(
+            f"validation_split: got {validation_split} and `validation`, expected one of them."
+        )
+    if patience is not None and validation is None and not validation_split:
+        raise errors.ConfigError(f"patience: got {patience}, but there is no `validation`.")
 
 
 def _check_scope(model: Any, runtime: Mapping[str, Any]) -> None:
@@ -193,20 +238,15 @@ def _check_scope(model: Any, runtime: Mapping[str, Any]) -> None:
         )
 
 
-def _name_metric(name: str) -> str:
-    """Returns the name of a metric of evaluations, which Keras begins with `val_`."""
-    return keras_task.LOSS if name in ("val_loss", "loss") else name.removeprefix("val_")
-
-
 def _build_params(
     task: keras_task.KerasModelConfig,
-    steps: Mapping[str, Any],
+    fields: Mapping[str, Any],
     trainer: Mapping[str, Any],
     runtime: Mapping[str, Any],
 ) -> cfg.ExperimentConfig:
     params = exp_factory.get_exp_config(keras_task.EXPERIMENT)
     params.task = task
-    params.override({"trainer": {**steps, **trainer}})
+    params.override({"trainer": {**fields, **trainer}})
     # Epochs end with an evaluation and a checkpoint, however long a loop is.
     params.trainer.follow_loop({*trainer, "validation_interval", "checkpoint_interval"})
     # Variables of a model that is there belong to no strategy; a function's can be asked for one.
@@ -224,20 +264,9 @@ def _check_numbers(**numbers: int | None) -> None:
             )
 
 
-def _find_intervals(epochs: int, steps_per_epoch: int) -> dict[str, Any]:
-    """Returns the steps of a run whose epochs end with an evaluation and a checkpoint."""
-    loop = min(steps_per_epoch, MAX_STEPS_PER_LOOP)
-    return {
-        "train_steps": epochs * steps_per_epoch,
-        "steps_per_loop": loop,
-        "summary_interval": loop,
-        "validation_interval": steps_per_epoch,
-        "checkpoint_interval": steps_per_epoch,
-    }
-
-
 def _watch(monitor: str, mode: str, patience: int | None) -> dict[str, Any]:
     """Returns what keeps the best checkpoint, and ends training that gets no better."""
+    monitor = keras_task.LOSS if monitor in ("val_loss", "loss") else monitor.removeprefix("val_")
     stopping = {"metric": monitor, "mode": mode, "patience": patience}
     return {
         "best_checkpoint_export_subdir": "best",
@@ -247,25 +276,8 @@ def _watch(monitor: str, mode: str, patience: int | None) -> dict[str, Any]:
     }
 
 
-def _describe(
-    data: keras_data.Data, batch_size: int, *, is_training: bool
-) -> keras_task.KerasDataConfig:
-    return keras_task.KerasDataConfig(
-        function=keras_data.name_function(data),
-        global_batch_size=batch_size,
-        is_training=is_training,
-    )
-
-
 def _list_imports(task: keras_task.KerasModelConfig) -> list[str]:
     """Returns the modules that a command needs to build model and data again."""
     functions = (task.model_function, task.train_data.function, task.validation_data.function)
     named = [path.partition(":")[0] for path in functions]
     return list(dict.fromkeys(name for name in (*named, *task.modules) if name))
-
-
-def _remember(parts: keras_task.Parts, params: cfg.ExperimentConfig, model_dir: str) -> str:
-    """Keeps the model for commands; returns why they can't build it again, empty if they can."""
-    if params.task.model_function or not parts.built:
-        return ""
-    return keras_task.save_model(parts.built[-1], model_dir)

@@ -47,6 +47,15 @@ class KerasDataConfig(cfg.DataConfig):
     function: str = ""
     """`MODULE:NAME` of the function that returns them; empty if they are objects of the program."""
 
+    shuffle: bool = True
+    """Whether arrays' examples and the batches of a `PyDataset` are shuffled in training."""
+
+    begin: float = 0.0
+    """Share of the arrays' examples before the first one."""
+
+    end: float = 1.0
+    """Share of the arrays' examples up to the last one."""
+
 
 @dataclasses.dataclass
 class KerasModelConfig(cfg.TaskConfig):
@@ -61,6 +70,9 @@ class KerasModelConfig(cfg.TaskConfig):
 
     modules: tuple[str, ...] = ()
     """Modules with the classes of the model."""
+
+    class_weights: tuple[float, ...] = ()
+    """Weights of the training examples of each class; empty weighs none."""
 
     train_data: KerasDataConfig = dataclasses.field(
         default_factory=lambda: KerasDataConfig(is_training=True)
@@ -177,21 +189,20 @@ class KerasModelTask(base_task.Task):
         del args, kwargs
         return self._optimizer
 
-    @override
-    def build_inputs(
-        self, params: cfg.DataConfig, input_context: tf.distribute.InputContext | None = None
+    def build_inputs(  # type: ignore[override]  # takes the data of its config
+        self, params: KerasDataConfig, input_context: tf.distribute.InputContext | None = None
     ) -> tf.data.Dataset:
         """Returns batches of the program's data.
 
         Raises:
             ConfigError: If they are objects of a program that is not running.
         """
-        name = "train" if params.is_training else "validation"
-        function = getattr(params, "function", "")
+        is_training = bool(params.is_training)
+        name = "train" if is_training else "validation"
         if self._parts is not None:
-            data = self._parts.train if params.is_training else self._parts.validation
-        elif function:
-            data = _import(function, f"task.{name}_data.function")
+            data = self._parts.train if is_training else self._parts.validation
+        elif params.function:
+            data = _import(params.function, f"task.{name}_data.function")
         else:
             raise errors.ConfigError(
                 f"task.{name}_data: the data of this run are objects of the program that began it "
@@ -199,10 +210,11 @@ class KerasModelTask(base_task.Task):
                 "commands find are given as functions of a module."
             )
         return keras_data.build(
-            keras_data.resolve(data, name),
+            keras_data.cut(keras_data.resolve(data, name), params.begin, params.end),
             batch_size=params.global_batch_size,
-            is_training=bool(params.is_training),
-            seed=params.seed,
+            is_training=is_training,
+            shuffle_seed=(params.seed or 0) if is_training and params.shuffle else None,
+            class_weights=self.task_config.class_weights if is_training else (),
             input_context=input_context,
         )
 

@@ -3,6 +3,7 @@
 import { html, useEffect, useRef, useState } from "./vendor/preact.js";
 import { get, patch, post } from "./api.js";
 import { number } from "./format.js";
+import { clean } from "./log_lines.js";
 import { go } from "./route.js";
 import { Button, Dialog, Loading, Problem, toast } from "./widgets.js";
 
@@ -66,6 +67,25 @@ export function NoteForm({ trial, onClose }) {
       <textarea rows="4" value=${note} onInput=${(/** @type {any} */ event) => setNote(event.target.value)}></textarea></label>
     ${error && html`<${Problem} error=${error} />`}
     <footer><${Button} onClick=${onClose}>Cancel<//><${Button} kind="main" type="submit" disabled=${isBusy}>Save<//></footer></form><//>`;
+}
+
+/** Registers a checkpoint of a trial. @param {{checkpoint: any, onClose: () => void}} props */
+export function RegisterForm({ checkpoint, onClose }) {
+  const [fields, setFields] = useState({ name: "", alias: "", note: "" });
+  const { error, isBusy, submit } = useSubmit(async () => {
+    const added = await post(`/models/${encodeURIComponent(fields.name.trim())}/versions`, { checkpoint: checkpoint.uuid, alias: fields.alias.trim(), note: fields.note.trim() });
+    toast(`Registered ${added.name}@${added.version}.`);
+    onClose();
+  });
+  const field = (/** @type {keyof typeof fields} */ name, /** @type {string} */ label, /** @type {any} */ more = {}) => html`
+    <label class="field"><span>${label}</span><input value=${fields[name]} ...${more} onInput=${(/** @type {any} */ event) => setFields({ ...fields, [name]: event.target.value })} /></label>`;
+  return html`<${Dialog} title="Register a model" onClose=${onClose}><form onSubmit=${submit}>
+    <p class="muted">Checkpoint ${clean(checkpoint.uuid).slice(0, 8)} becomes the next version, with the hashes of its files, and is kept. <a href="#/models">Models</a> lists them.</p>
+    ${field("name", "Name of the model, new or not", { required: true, placeholder: "digits" })}
+    ${field("alias", "Alias that names this version; may be empty", { placeholder: "champion" })}
+    ${field("note", "Note")}
+    ${error && html`<${Problem} error=${error} />`}
+    <footer><${Button} onClick=${onClose}>Cancel<//><${Button} kind="main" type="submit" disabled=${isBusy}>Register<//></footer></form><//>`;
 }
 
 /** The config of an experiment to change, checked while one types. @param {{experimentId: number, onClose: () => void}} props */
@@ -151,7 +171,7 @@ export function ContinueForm({ experiment, trial, onClose }) {
 }
 
 /** Sends a form once; what went wrong stays in it. @param {() => Promise<void>} send */
-function useSubmit(send) {
+export function useSubmit(send) {
   const [error, setError] = useState(/** @type {any} */ (null));
   const [isBusy, setBusy] = useState(false);
   const submit = async (/** @type {Event} */ event) => {

@@ -44,6 +44,9 @@ export const post = (path, body) => send("POST", path, body);
 /** @param {string} path @param {unknown} [body] @returns {Promise<any>} */
 export const patch = (path, body) => send("PATCH", path, body);
 
+/** @param {string} path @param {unknown} [body] @returns {Promise<any>} */
+export const put = (path, body) => send("PUT", path, body);
+
 /** @param {string} path @returns {Promise<any>} */
 export const del = (path) => send("DELETE", path);
 

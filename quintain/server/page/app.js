@@ -6,6 +6,7 @@ import { subscribe, watchConnection } from "./events.js";
 import { useKeys, KeyHelp } from "./keys.js";
 import { LazyView } from "./lazy.js";
 import { useRoute } from "./route.js";
+import { SavedViews } from "./saved_views.js";
 import { countSlots } from "./status.js";
 import { UserName, nameRoles, useUser } from "./user.js";
 import { Empty, Menu, Toasts, toast } from "./widgets.js";
@@ -19,10 +20,11 @@ const VIEWS = {
   compare: { module: "./compare_experiments.js", name: "CompareExperimentsView", title: "Compare" },
   slots: { module: "./timeline.js", name: "TimelineView", title: "Slots" },
   runs: { module: "./runs.js", name: "RunsView", title: "Runs" },
+  models: { module: "./models.js", name: "ModelsView", title: "Models" },
   run: { module: "./run.js", name: "RunView", title: "Run" },
   audit: { module: "./audit.js", name: "AuditView", title: "Audit log" },
 };
-const LINKS = [["experiments", "Experiments"], ["runs", "Runs"], ["slots", "Slots"]];
+const LINKS = [["experiments", "Experiments"], ["runs", "Runs"], ["models", "Models"], ["slots", "Slots"]];
 
 /** @param {string[]} parts of the address @returns {[string, Record<string, unknown>]} view and what it shows */
 function chooseView(parts) {
@@ -40,7 +42,7 @@ function App() {
   const [experimentId, trialId] = [watchedExperiment(route.parts), watchedTrial(route.parts)];
   useEffect(() => subscribe({ experiment_id: experimentId, trial_id: trialId, onStatus: setStatus }), [experimentId, trialId]);
   const goTo = (/** @type {string} */ page) => () => route.go(`/${page}`);
-  useKeys({ "g e": goTo("experiments"), "g r": goTo("runs"), "g s": goTo("slots"), t: toggleTheme });
+  useKeys({ "g e": goTo("experiments"), "g r": goTo("runs"), "g m": goTo("models"), "g s": goTo("slots"), t: toggleTheme });
   const [view, props] = chooseView(route.parts);
   useEffect(() => {
     if (Object.hasOwn(VIEWS, view)) document.title = `${VIEWS[view].title} · Quintain`;
@@ -53,6 +55,7 @@ function App() {
         <a key=${key} href="#/${key}" aria-current=${isWithin(view, key) ? "page" : undefined}>${label}</a>`)}</nav>
       <span class="space"></span>
       <${UserName} />
+      <${SavedViews} route=${route} />
       <${Slots} status=${status} />
       <${Connection} />
       <button type="button" class="button quiet wide-only" aria-label="Toggle theme" title="Toggle theme (t)"

@@ -1,9 +1,12 @@
 // @ts-check
 /** Axes of values of trials: numbers, whole numbers, powers, categories. Pure: no page, no canvas. */
 import { nameOf } from "./brush.js";
+import * as format from "./format.js";
 import { buildScale, findExtent, findLogTicks, findTicks, writeLogTicks, writeTicks } from "./scales.js";
 
 const MAX_TICKED_CATEGORIES = 30;
+/** Ticks nearer to an end of an axis would stand over the value of the end. */
+const MIN_TICK_PLACE = 0.05;
 
 /**
  * @typedef {object} Column
@@ -55,6 +58,8 @@ function layNumbers(values, { kind, isLog: wantsLog, numTicks }) {
   const scale = buildScale(lo, hi, isLog);
   const numbers = lo === hi ? [lo] : isLog ? findLogTicks(lo, hi, numTicks) : findTicks(lo, hi, numTicks, kind === "int");
   const texts = isLog && lo < hi ? writeLogTicks(numbers) : writeTicks(numbers);
+  const inner = numbers.map((number, i) => ({ place: scale.toUnit(number), text: texts[i] }));
+  const ends = [{ place: 0, text: format.number(lo) }, { place: 1, text: format.number(hi) }];
   return {
     isLog,
     lo,
@@ -62,7 +67,7 @@ function layNumbers(values, { kind, isLog: wantsLog, numTicks }) {
     /** @type {string[]} */
     categories: [],
     places: Float32Array.from(values, scale.toUnit),
-    ticks: extent ? numbers.map((number, i) => ({ place: scale.toUnit(number), text: texts[i] })) : [],
+    ticks: !extent ? [] : lo === hi ? inner : [ends[0], ...inner.filter(({ place }) => Math.min(place, 1 - place) > MIN_TICK_PLACE), ends[1]],
     toValue: scale.toValue,
     toUnit: scale.toUnit,
   };

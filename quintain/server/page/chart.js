@@ -1,9 +1,10 @@
 // @ts-check
 /** A chart of curves: the one that all views use. */
-import { ChartTable } from "./chart_table.js";
+import { brief, ChartTable } from "./chart_table.js";
 import * as format from "./format.js";
 import { paintChosen, paintLines } from "./paint_lines.js";
 import { Plot } from "./plot.js";
+import { sortRows } from "./run_data.js";
 import { findExtent, findUsualExtent, padExtent } from "./scales.js";
 import { findNearest, orderPoints, smooth, thin } from "./series.js";
 import { html, useMemo, useState } from "./vendor/preact.js";
@@ -20,7 +21,7 @@ import { html, useMemo, useState } from "./vendor/preact.js";
  * @property {number} [alpha]
  * @property {{lo: Float64Array, hi: Float64Array}} [band]  A spread around `y`.
  * @property {boolean} [isNamed]  Whether it stands in the legend; yes if it does not say.
- * @property {string} [detail]  What the legend says besides the name.
+ * @property {Record<string, unknown>} [cells]  What the legend says besides the name, by column.
  * @property {any} [key]  Whatever the caller knows it by.
  *
  * @typedef {{series: Series, x: number, y: number, raw: number}} Hit  `raw` is the value before smoothing.
@@ -30,6 +31,8 @@ const HIT_PX = 24;
 const MAX_POINTS = 4000;
 const MAX_NAMED = 24;
 const MAX_RAW = 20;
+/** Heading of the names in a legend. */
+const CURVE = "curve";
 /** Around a point that is alone on an axis of time. */
 const SINGLE_SECS = 10;
 
@@ -64,12 +67,18 @@ export function Chart(props) {
   const bounds = useMemo(() => findBounds(lines, xKind, xLog, yLog, props.hidesOutliers ?? false, props.xExtent ?? null),
     [lines, xKind, xLog, yLog, props.hidesOutliers, props.xExtent?.[0], props.xExtent?.[1]]);
   const [x0, x1, y0, y1] = zoom ?? bounds;
+  const [pointed, setPointed] = useState("");
+  const [hovered, setHovered] = useState("");
   const x = useMemo(() => axis(xLabel, xLog ? "log" : xKind, x0, x1), [xLabel, xLog, xKind, x0, x1]);
   const y = useMemo(() => axis(yLabel, yLog ? "log" : "number", y0, y1), [yLabel, yLog, y0, y1]);
   const paint = useMemo(() => (/** @type {CanvasRenderingContext2D} */ context, /** @type {import("./plot.js").View} */ view) => {
-    if (smoothing > 0 && lines.length <= MAX_RAW) paintLines(context, view, lines.map(toPale));
-    paintLines(context, view, lines);
-  }, [lines, smoothing]);
+    const isPointed = lines.map((_, i) => series[i].name === pointed);
+    const dimmed = isPointed.includes(true)
+      ? lines.map((line, i) => (isPointed[i] ? { ...line, width: 3, alpha: 1 } : { ...line, alpha: (line.alpha ?? 1) * 0.2 }))
+      : lines;
+    if (smoothing > 0 && lines.length <= MAX_RAW) paintLines(context, view, dimmed.map(toPale));
+    paintLines(context, view, dimmed);
+  }, [lines, smoothing, pointed]);
 
   const at = (/** @type {{line: number, point: number}} */ { line, point }) => ({
     series: series[line], x: lines[line].x[point], y: lines[line].y[point], raw: lines[line].raw[point],
@@ -85,30 +94,45 @@ export function Chart(props) {
       x=${x} y=${y} paint=${paint} count=${lines.length} locate=${locate} step=${step(lines)} syncKey=${props.syncKey} height=${props.height}
       paintHit=${(/** @type {any} */ context, /** @type {any} */ view, /** @type {any} */ hit) => lines[hit.line] && paintChosen(context, view, lines[hit.line], hit.point)}
       tooltip=${(/** @type {any} */ hit) => lines[hit.line] && tooltip(at(hit))}
-      onHover=${(/** @type {any} */ hit) => props.onHover?.(hit && series[hit.line])}
+      onHover=${(/** @type {any} */ hit) => {
+        setHovered(hit ? (series[hit.line]?.name ?? "") : "");
+        props.onHover?.(hit && series[hit.line]);
+      }}
       onPick=${(/** @type {any} */ hit, /** @type {any} */ event) => props.onPick?.(series[hit.line], event)}
       onZoom=${props.onZoom ?? setOwnZoom}
       label=${`${yLabel} by ${xLabel}: ${series.length} curves. Arrow keys go from point to point, plus and minus zoom.`} />
-    ${props.hasLegend !== false && html`<${Legend} series=${props.series} hidden=${hidden} setHidden=${setHidden} />`}
+    ${props.hasLegend !== false && html`<${Legend} series=${props.series} hidden=${hidden} setHidden=${setHidden} hovered=${hovered} setPointed=${setPointed} />`}
     <${Notes} lines=${lines} yLog=${yLog} />
     <${ChartTable} caption=${`${yLabel} by ${xLabel}`} columns=${["curve", "points", "last at", "last", "lowest", "highest"]}
       rows=${() => lines.map((line, i) => summarize(series[i].name, line)).reverse()} />
   </div>`;
 }
 
-/** Names curves; a click hides one, or shows it again. @param {{series: Series[], hidden: Set<string>, setHidden: (names: Set<string>) => void}} props */
-function Legend({ series, hidden, setHidden }) {
+/** Names curves, with what tells them apart; a click hides one, or shows it again. @param {{series: Series[], hidden: Set<string>,
+ *   setHidden: (names: Set<string>) => void, hovered: string, setPointed: (name: string) => void}} props */
+function Legend({ series, hidden, setHidden, hovered, setPointed }) {
+  const [sort, setSort] = useState("");
   const named = series.filter((one) => one.isNamed ?? true).reverse();
   if (!named.length || named.length > MAX_NAMED) return null;
+  const columns = [...new Set(named.flatMap((one) => Object.keys(one.cells ?? {})))];
+  const key = sort.replace(/^-/, "");
+  const rows = key ? sortRows(named, (one) => (key === CURVE ? one.name : one.cells?.[key]), sort.startsWith("-")) : named;
   const toggle = (/** @type {string} */ name) => {
     const next = new Set(hidden);
     if (!next.delete(name)) next.add(name);
     setHidden(series.some((one) => !next.has(one.name)) ? next : new Set());
   };
-  return html`<ul class="chart-legend">${named.map((one) => html`<li><button type="button" title="Hide or show it" aria-pressed=${String(!hidden.has(one.name))} onClick=${() => toggle(one.name)}>
-    <svg width="22" height="8" aria-hidden="true"><line x1="0" y1="4" x2="22" y2="4" stroke=${one.color} stroke-width="2"
-      stroke-dasharray=${one.dash?.join(" ") ?? ""} /></svg>${one.name}${one.detail && html` <span class="muted">${one.detail}</span>`}
-  </button></li>`)}</ul>`;
+  const head = (/** @type {string} */ name) => html`<th key=${name} scope="col"
+    aria-sort=${name === key ? (sort.startsWith("-") ? "descending" : "ascending") : undefined}>
+    <button type="button" title="Sort" onClick=${() => setSort(sort === name ? `-${name}` : name)}>${name}${name === key ? (sort.startsWith("-") ? " ↓" : " ↑") : ""}</button></th>`;
+  return html`<div class="chart-legend-box"><table class="chart-legend" aria-label="Curves">
+    ${columns.length > 0 && html`<thead><tr>${[CURVE, ...columns].map(head)}</tr></thead>`}
+    <tbody>${rows.map((one) => html`<tr key=${one.name} class=${one.name === hovered ? "hovered" : ""}
+        onMouseEnter=${() => setPointed(one.name)} onMouseLeave=${() => setPointed("")} onFocusIn=${() => setPointed(one.name)} onFocusOut=${() => setPointed("")}>
+      <th scope="row"><button type="button" title="Hide or show it" aria-pressed=${String(!hidden.has(one.name))} onClick=${() => toggle(one.name)}>
+        <svg width="22" height="8" aria-hidden="true"><line x1="0" y1="4" x2="22" y2="4" stroke=${one.color} stroke-width="2"
+          stroke-dasharray=${one.dash?.join(" ") ?? ""} /></svg>${one.name}</button></th>
+      ${columns.map((name) => html`<td key=${name}>${brief(one.cells?.[name])}</td>`)}</tr>`)}</tbody></table></div>`;
 }
 
 /** Says what the axes leave out. @param {{lines: ReturnType<typeof prepare>[], yLog: boolean}} props */
@@ -125,7 +149,9 @@ function prepare(series, xLog, smoothing) {
   const ordered = orderPoints(series.x, series.y, xLog);
   const line = series.band ? ordered : thin(ordered, MAX_POINTS);
   const y = smoothing > 0 ? smooth(line.y, smoothing) : line.y;
-  const { color, dash, width, alpha, band } = series;
+  const { color, dash, width, alpha } = series;
+  const alike = (/** @type {Float64Array} */ values) => smooth(orderPoints(series.x, values, xLog).y, smoothing);
+  const band = series.band && { lo: alike(series.band.lo), hi: alike(series.band.hi) };
   const isEndless = line.y.some((value) => !Number.isFinite(value));
   const isNegative = line.y.some((value) => value <= 0);
   return { x: line.x, y, raw: line.y, color, dash, width, alpha, band, isEndless, isNegative };

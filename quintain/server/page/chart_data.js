@@ -1,7 +1,8 @@
 // @ts-check
 /** Hooks by which charts follow the data of an experiment. */
 import { get } from "./api.js";
-import { useEffect, useRef, useState } from "./vendor/preact.js";
+import { listGroups } from "./comparison.js";
+import { useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
 
 const MANY_PAUSE_MS = 400;
 const ZOOM_PAUSE_MS = 150;
@@ -48,6 +49,23 @@ export function useSame(values) {
     kept.current = values;
   }
   return kept.current;
+}
+
+/**
+ * Returns rows in groups that differ in the seed only, unless a link says that they are not grouped.
+ * @param {import("./experiment_data.js").ExperimentData} data
+ * @param {ArrayLike<number>} rows
+ * @param {Record<string, string>} query
+ * @returns {{groups: import("./comparison.js").Group[], isSeeded: boolean, isGrouped: boolean}}
+ */
+export function useGroups(data, rows, query) {
+  const same = useSame(rows);
+  // Hyperparameters of a trial stay as they are.
+  const grouped = useMemo(() => listGroups(data, same, true), [data, same, data.columns]);
+  const isSeeded = grouped.length < same.length;
+  const isGrouped = isSeeded && query.seeds !== "0";
+  const groups = useMemo(() => (isGrouped || !isSeeded ? grouped : listGroups(data, same, false)), [grouped, isGrouped]);
+  return { groups, isSeeded, isGrouped };
 }
 
 /**

@@ -2,7 +2,10 @@
 /** Small parts of several charts: what is said of a trial, the legend of shades, settings. */
 import { brief } from "./chart_table.js";
 import { listDifferences } from "./comparison.js";
+import { readParts, writeParts } from "./curve_choice.js";
+import { PARTS } from "./experiment_data.js";
 import * as format from "./format.js";
+import { useRoute } from "./route.js";
 import { html, useMemo } from "./vendor/preact.js";
 
 const MAX_SETTINGS = 8;
@@ -14,12 +17,13 @@ let numLegends = 0;
  * @param {import("./experiment_data.js").ExperimentData} props.data
  * @param {number} props.row
  * @param {[string, string][]} props.lines  What is said first: names and values.
+ * @param {string} [props.name]  Of a group of trials that it stands for.
  */
-export function TrialTip({ data, row, lines }) {
+export function TrialTip({ data, row, lines, name }) {
   const columns = useMemo(() => listDifferences(data, Array.from({ length: data.numRows }, (_, i) => i)), [data, data.version]);
   const hparams = columns.slice(0, MAX_SETTINGS).map((column) => /** @type {[string, string]} */ ([column.label, brief(data.value(column.key, row))]));
   return html`<div class="trial-tip">
-    <b>Trial ${data.ids[row]}</b> <span class="muted">${String(data.value("state", row) ?? "").toLowerCase()}</span>
+    ${name ? html`<b>${name}</b>` : html`<b>Trial ${data.ids[row]}</b> <span class="muted">${String(data.value("state", row) ?? "").toLowerCase()}</span>`}
     <dl>${[...lines, ...hparams].map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl>
     ${columns.length > MAX_SETTINGS && html`<span class="muted">and ${columns.length - MAX_SETTINGS} more</span>`}
   </div>`;
@@ -59,6 +63,53 @@ export function Choice({ label, value, options, onChange }) {
 export function Check({ label, title, checked, onChange }) {
   return html`<label class="check" title=${title}><input type="checkbox" checked=${checked}
     onChange=${(/** @type {any} */ event) => onChange(event.currentTarget.checked)} />${label}</label>`;
+}
+
+/**
+ * How curves are drawn, as `readAxes` finds it in the URL.
+ * @param {object} props
+ * @param {[string, string][]} props.across  Horizontal axes, the usual one first; none if it can't be chosen.
+ * @param {import("./curve_choice.js").Axes<string>} props.axes
+ * @param {(patch: Record<string, unknown>) => void} props.setQuery
+ * @param {boolean} [props.hasXLog]
+ */
+export function AxisControls({ across, axes, setQuery, hasXLog = false }) {
+  // A zoom is of the axes as they were.
+  const check = (/** @type {string} */ label, /** @type {string} */ name, /** @type {boolean} */ checked) => html`
+    <${Check} label=${label} checked=${checked} onChange=${(/** @type {boolean} */ on) => setQuery({ [name]: on ? 1 : null, range: null })} />`;
+  return html`
+    ${across.length > 1 && html`<${Choice} label="Across" value=${axes.x} options=${across}
+      onChange=${(/** @type {string} */ x) => setQuery({ x: x === across[0][0] ? null : x, range: null })} />`}
+    <label class="choice">Smoothing <input type="range" min="0" max="0.99" step="0.01" value=${axes.smoothing}
+      onInput=${(/** @type {any} */ event) => setQuery({ smooth: Number(event.currentTarget.value) || null })} />
+      <output class="short-output">${axes.smoothing || "off"}</output></label>
+    ${hasXLog && check("Log x", "xlog", axes.xLog)}
+    ${check("Log y", "ylog", axes.yLog)}`;
+}
+
+/**
+ * Which value a metric is shown by, as its smallest; it stands in the URL, and all views follow.
+ * @param {{metric: string, usual: import("./experiment_data.js").Part}} props
+ */
+export function PartChoice({ metric, usual }) {
+  const { query, setQuery } = useRoute();
+  const { [metric]: chosen = usual, ...others } = readParts(query.agg);
+  return html`<select class="part" aria-label=${`Value of ${metric}`} title="Change which value is shown" value=${chosen}
+    onChange=${(/** @type {any} */ event) => setQuery({ agg: writeParts(event.currentTarget.value === usual ? others : { ...others, [metric]: event.currentTarget.value }) })}>
+    ${PARTS.map((part) => html`<option key=${part} value=${part} selected=${part === chosen}>(${part})</option>`)}</select>`;
+}
+
+/** The same for a column, if it is one of a metric. @param {{data: import("./experiment_data.js").ExperimentData, of: string}} props */
+export function ColumnPart({ data, of: key }) {
+  const metric = data.column(key)?.metric;
+  return metric === undefined ? null : html`<${PartChoice} metric=${metric} usual=${data.usualPart(metric)} />`;
+}
+
+/** Whether trials that differ in the seed only are one, where there are some. @param {{isSeeded: boolean, isGrouped: boolean}} props */
+export function SeedSwitch({ isSeeded, isGrouped }) {
+  const { setQuery } = useRoute();
+  return isSeeded && html`<${Check} label="Group seeds" title="Shows trials whose settings differ by the seed only as one: mean ± standard deviation"
+    checked=${isGrouped} onChange=${(/** @type {boolean} */ on) => setQuery({ seeds: on ? null : 0 })} />`;
 }
 
 /** @param {{color: string, dash: number[]}} props */

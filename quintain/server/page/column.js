@@ -5,8 +5,9 @@ import { enlarge } from "./curve_cache.js";
 
 /**
  * @typedef {"number" | "text" | "state" | "time" | "duration" | "share"} Kind
- * @typedef {{key: string, label: string, kind: Kind, source: "trial" | "hparam" | "metric", path?: string, log?: boolean}} Column
- *     Hyperparameters and metrics have their whole `path`, and an end of it as the label.
+ * @typedef {{key: string, label: string, kind: Kind, source: "trial" | "hparam" | "metric", path?: string, log?: boolean,
+ *   metric?: string}} Column
+ *     Hyperparameters and values of metrics have their whole `path`, and an end of it as the label; `metric` has a value that is chosen.
  */
 
 export class ColumnArray {

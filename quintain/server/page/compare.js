@@ -1,14 +1,12 @@
 // @ts-check
 /** Trials side by side: only the settings that differ, metrics and curves; group seeds. */
 import { Chart } from "./chart.js";
-import { nameCurve, useCurves, useSame, useVersion } from "./chart_data.js";
-import { Check, Swatch } from "./chart_parts.js";
-import { brief } from "./chart_table.js";
+import { nameCurve, useCurves, useGroups, useSame, useVersion } from "./chart_data.js";
+import { Check, ColumnPart, SeedSwitch, Swatch } from "./chart_parts.js";
 import { assignLooks, useTheme } from "./colors.js";
-import { averageLines, findSpread, groupBySettings, listDifferences } from "./comparison.js";
+import { describeGroup, findSpread, joinCurves, listDifferences } from "./comparison.js";
 import { groupMetrics, readSettings } from "./curve_choice.js";
 import { CurveControls } from "./curve_controls.js";
-import * as format from "./format.js";
 import { formatPlace } from "./route.js";
 import { sortByMetric } from "./rank.js";
 import { html, useMemo } from "./vendor/preact.js";
@@ -19,10 +17,7 @@ const NUM_BEST = 5;
 /** @type {[string, string][]} */
 const FACTS = [["total_batches", "batches"], ["duration", "duration"], ["restarts", "restarts"]];
 
-/**
- * Trials that are shown as one: one trial, or several that differ in the seed only.
- * @typedef {{name: string, rows: number[], id: number}} Group
- */
+/** @typedef {import("./comparison.js").Group} Group */
 
 /**
  * @param {object} props
@@ -30,14 +25,13 @@ const FACTS = [["total_batches", "batches"], ["duration", "duration"], ["restart
  * @param {Set<number>} props.selection
  * @param {(selection: Set<number>) => void} props.setSelection
  * @param {import("./route.js").Route} props.route
+ * @param {Map<number, number>} props.stops  Rungs at which trials were stopped early.
  */
-export function CompareView({ data, selection, setSelection, route }) {
+export function CompareView({ data, selection, setSelection, route, stops }) {
   const version = useVersion(data, false);
   const settings = useMemo(() => readSettings(route.query, data), [JSON.stringify(route.query), data, data.metricNames.length]);
   const rows = useSame([...selection].map((id) => data.rowOf(id)).filter((row) => row >= 0));
-  const isSeeded = useMemo(() => groupBySettings(data, rows).length < rows.length, [data, version, rows]);
-  const isGrouped = isSeeded && route.query.cm !== "0";
-  const groups = useMemo(() => listGroups(data, rows, isGrouped), [data, version, rows, isGrouped]);
+  const { groups, isSeeded, isGrouped } = useGroups(data, rows, route.query);
   const theme = useTheme();
   const looks = useMemo(() => assignLooks(groups.map((group) => group.id), theme.isDark), [groups, theme]);
   const { error, retry } = useCurves(data, settings.metrics, rows.map((row) => data.ids[row]));
@@ -52,12 +46,11 @@ export function CompareView({ data, selection, setSelection, route }) {
   }
   return html`<section class="compare">
     <div class="chart-controls">
-      ${isSeeded && html`<${Check} label="group seeds" title="Groups trials of equal hyperparameters: mean and standard deviation" checked=${isGrouped}
-        onChange=${(/** @type {boolean} */ on) => route.setQuery({ cm: on ? null : 0 })} />`}
-      <${Check} label="only differences" checked=${route.query.all !== "1"} onChange=${(/** @type {boolean} */ on) => route.setQuery({ all: on ? null : 1 })} />
+      <${SeedSwitch} isSeeded=${isSeeded} isGrouped=${isGrouped} />
+      <${Check} label="Only differences" checked=${route.query.all !== "1"} onChange=${(/** @type {boolean} */ on) => route.setQuery({ all: on ? null : 1 })} />
       <span class="space"></span>${others}
     </div>
-    <${ComparisonTable} ...${{ data, version, groups, looks, rows, selection, setSelection }} hasAll=${route.query.all === "1"} />
+    <${ComparisonTable} ...${{ data, version, groups, looks, rows, selection, setSelection, stops }} hasAll=${route.query.all === "1"} />
     ${groups.length > MAX_COLUMNS && html`<p class="chart-note">The table has the first ${MAX_COLUMNS} of ${groups.length}.</p>`}
     <${CurveControls} data=${data} settings=${settings} route=${route} isCompared=${true} />
     ${error && html`<${Problem} error=${error} retry=${retry} />`}
@@ -65,17 +58,8 @@ export function CompareView({ data, selection, setSelection, route }) {
   </section>`;
 }
 
-/** @param {any} data @param {number[]} rows @param {boolean} isGrouped @returns {Group[]} */
-function listGroups(data, rows, isGrouped) {
-  const groups = isGrouped ? groupBySettings(data, rows) : rows.map((row) => [row]);
-  return groups.map((group) => {
-    const ids = group.map((row) => data.ids[row]);
-    return { rows: group, id: ids[0], name: ids.length > 1 ? `${ids.length} seeds: trials ${ids.join(", ")}` : `Trial ${ids[0]}` };
-  });
-}
-
 /** @param {any} props */
-function ComparisonTable({ data, groups, looks, rows, hasAll, selection, setSelection }) {
+function ComparisonTable({ data, groups, looks, rows, hasAll, selection, setSelection, stops }) {
   const shown = /** @type {Group[]} */ (groups.slice(0, MAX_COLUMNS));
   const differing = listDifferences(data, rows);
   const columns = hasAll ? data.columns.filter((/** @type {any} */ column) => column.source === "hparam") : differing;
@@ -91,37 +75,36 @@ function ComparisonTable({ data, groups, looks, rows, hasAll, selection, setSele
       ${group.rows.length > 1 ? `${group.rows.length} seeds: ` : "Trial "}${group.rows.map((row, i) => html`${i ? ", " : ""}<a href=${`#/trials/${data.ids[row]}`}>${data.ids[row]}</a>`)}
       <${Button} kind="quiet" label=${`Take ${group.name} out`} onClick=${() => remove(group)}>✕<//></th>`)}</tr></thead>
     <tbody>
-      <tr><th scope="row">state</th>${shown.map((group) => html`<td>${[...new Set(group.rows.map((row) => data.value("state", row)))].map((state) => html`<${Badge} state=${state} />`)}</td>`)}</tr>
-      ${FACTS.map(([key, label]) => html`<tr key=${key}><th scope="row">${label}</th>${shown.map((group) => html`<td>${join(group.rows.map((row) => format.cell(data.value(key, row), key === "duration" ? "duration" : "number")))}</td>`)}</tr>`)}
+      <tr><th scope="row">state</th>${shown.map((group) => html`<td>${listStates(data, group.rows, stops).map((one) => html`<${Badge} ...${one} />`)}</td>`)}</tr>
+      ${FACTS.map(([key, label]) => html`<tr key=${key}><th scope="row">${label}</th>${shown.map((group) => html`<td>${describeGroup(data, key, group.rows) || "–"}</td>`)}</tr>`)}
     </tbody>
     <tbody><tr class="section"><th scope="rowgroup" colspan=${shown.length + 1}>${hasAll ? "All hyperparameters" : "Hyperparameters that differ"}</th></tr>
       ${!columns.length && html`<tr><td colspan=${shown.length + 1} class="muted">${rows.length > 1 ? "None: these trials differ in the seed only." : "One trial has nothing to differ from."}</td></tr>`}
       ${columns.map((/** @type {any} */ column) => html`<tr key=${column.key} class=${hasAll && differing.includes(column) ? "differs" : ""}><th scope="row" title=${column.path}>${column.label}</th>
-        ${shown.map((group) => html`<td>${join(group.rows.map((row) => brief(data.value(column.key, row))))}</td>`)}</tr>`)}
-      <tr><th scope="row">seed</th>${shown.map((group) => html`<td>${join(group.rows.map((row) => String(data.value("seed", row) ?? "")))}</td>`)}</tr>
+        ${shown.map((group) => html`<td>${describeGroup(data, column.key, group.rows) || "–"}</td>`)}</tr>`)}
+      <tr><th scope="row">seed</th>${shown.map((group) => html`<td>${group.rows.map((row) => data.value("seed", row) ?? "–").join(", ")}</td>`)}</tr>
     </tbody>
-    <tbody><tr class="section"><th scope="rowgroup" colspan=${shown.length + 1}>Metrics${shown.some((group) => group.rows.length > 1) ? ": mean ± standard deviation (n)" : ""}</th></tr>
-      ${metrics.flatMap((/** @type {string} */ name) => ["best", "last"].filter((part) => data.column(`${name}.${part}`)).map((part) => html`<${MetricRow} key=${`${name}.${part}`} data=${data} groups=${shown} name=${name} part=${part} />`))}
+    <tbody><tr class="section"><th scope="rowgroup" colspan=${shown.length + 1}>Metrics${shown.some((group) => group.rows.length > 1) ? ": mean ± standard deviation" : ""}</th></tr>
+      ${metrics.map((/** @type {string} */ name) => html`<${MetricRow} key=${name} data=${data} groups=${shown} name=${name} />`)}
     </tbody>
   </table></div>`;
 }
 
-/** @param {{data: any, groups: Group[], name: string, part: string}} props */
-function MetricRow({ data, groups, name, part }) {
-  const values = data.get(`${name}.${part}`);
+/** Different states of trials once each. @param {any} data @param {number[]} rows @param {Map<number, number>} stops */
+function listStates(data, rows, stops) {
+  const states = rows.map((row) => ({ state: data.value("state", row), rung: stops.get(data.ids[row]) }));
+  return [...new Map(states.map((one) => [JSON.stringify(one), one])).values()];
+}
+
+/** @param {{data: any, groups: Group[], name: string}} props */
+function MetricRow({ data, groups, name }) {
+  const values = data.get(name);
   const spreads = groups.map((group) => findSpread(group.rows.map((row) => values[row])));
   const isSmallerBetter = data.isSmallerBetter(name);
   const sign = isSmallerBetter ? 1 : -1;
   const best = Math.min(...spreads.map((spread) => (Number.isFinite(spread.mean) ? sign * spread.mean : Infinity)));
-  return html`<tr><th scope="row"><bdi>${name}</bdi> <span class="muted">${part}</span></th>
-    ${spreads.map((spread, i) => html`<td class=${groups.length > 1 && isSmallerBetter !== null && sign * spread.mean === best ? "best" : ""}>${writeSpread(spread, groups[i], values)}</td>`)}</tr>`;
-}
-
-/** @param {import("./comparison.js").Spread} spread @param {Group} group @param {Float64Array} values */
-function writeSpread(spread, group, values) {
-  if (group.rows.length === 1) return format.number(values[group.rows[0]]);
-  if (!spread.count) return "–";
-  return `${format.number(spread.mean)} ± ${Number.isNaN(spread.deviation) ? "–" : format.number(spread.deviation, 2)} (${spread.count})`;
+  return html`<tr><th scope="row"><bdi>${name}</bdi> <${ColumnPart} data=${data} of=${name} /></th>
+    ${spreads.map((spread, i) => html`<td class=${groups.length > 1 && isSmallerBetter !== null && sign * spread.mean === best ? "best" : ""}>${describeGroup(data, name, groups[i].rows)}</td>`)}</tr>`;
 }
 
 /** @param {any} props */
@@ -134,17 +117,8 @@ function GroupChart({ data, version, groups, looks, chart, metrics, settings }) 
     const { color, dash } = looks.get(group.id);
     const own = { color, dash: isTraining ? [5, 3] : metrics.length > 1 ? [] : dash, key: nameCurve(group.id, metric) };
     const name = metrics.length > 1 ? `${group.name}, ${metric}` : group.name;
-    if (lines.length === 1) return [{ ...own, name, ...lines[0] }];
-    const { x, mean, deviation } = averageLines(lines);
-    const spread = deviation.map((value) => (Number.isNaN(value) ? 0 : value));
-    return [{ ...own, name: `${name} (mean, n = ${lines.length})`, x, y: mean, band: { lo: mean.map((value, i) => value - spread[i]), hi: mean.map((value, i) => value + spread[i]) } }];
+    return [{ ...own, name, ...joinCurves(lines) }];
   })).reverse(), [data, version, groups, looks, metrics.join("\n")]);
   return html`<${Chart} series=${series} xLabel="batches" yLabel=${metrics.length > 1 ? `${chart} (solid: validation, dashed: training)` : metrics[0]}
     xLog=${settings.xLog} yLog=${settings.yLog} smoothing=${settings.smoothing} hidesOutliers=${settings.hidesOutliers} height=${320} syncKey=${`compare-${data.id}`} />`;
-}
-
-/** Different values once each. @param {string[]} values */
-function join(values) {
-  const different = [...new Set(values)].filter(Boolean);
-  return different.length > 4 ? `${different.slice(0, 4).join(", ")}, …` : different.join(", ") || "–";
 }

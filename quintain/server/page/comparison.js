@@ -1,6 +1,7 @@
 // @ts-check
 /** What differs between trials, and what those have in common that differ in the seed only. Pure. */
 import { nameOf } from "./brush.js";
+import * as format from "./format.js";
 import { lowerBound } from "./series.js";
 
 /**
@@ -41,6 +42,75 @@ export function groupBySettings(data, rows) {
     else groups.set(name, [row]);
   }
   return [...groups.values()];
+}
+
+/**
+ * Trials that are shown as one: one trial, or several that differ in the seed only.
+ * @typedef {{name: string, rows: number[], id: number, ids: number[]}} Group  `id` is the first of `ids`.
+ */
+
+/**
+ * Returns rows in groups, or each alone.
+ * @param {Table & {ids: ArrayLike<number>}} data
+ * @param {ArrayLike<number>} rows
+ * @param {boolean} isGrouped
+ * @returns {Group[]}
+ */
+export function listGroups(data, rows, isGrouped) {
+  const groups = isGrouped ? groupBySettings(data, rows) : Array.from(rows, (row) => [row]);
+  return groups.map((group) => {
+    group.sort((a, b) => a - b);
+    const ids = group.map((row) => data.ids[row]);
+    return { rows: group, id: ids[0], ids, name: ids.length > 1 ? `${ids.length} seeds: trials ${ids.join(", ")}` : `Trial ${ids[0]}` };
+  });
+}
+
+/**
+ * Returns what a group has in a column: mean and standard deviation of a metric (with the number of trials that have it, if not
+ * all do), the range of times, the different values of anything else.
+ * @param {any} data
+ * @param {string} key
+ * @param {number[]} rows
+ * @returns {string}
+ */
+export function describeGroup(data, key, rows) {
+  const { kind = "text", source } = data.column(key) ?? {};
+  if (rows.length === 1) return format.cell(data.value(key, rows[0]), kind);
+  if (source === "metric" || key.endsWith("_metric")) {
+    const values = data.get(key);
+    return writeSpread(rows.map((row) => values[row]));
+  }
+  if (["duration", "share", "time"].includes(kind)) {
+    const known = rows.map((row) => data.value(key, row)).filter(Number.isFinite);
+    const ends = new Set([Math.min(...known), Math.max(...known)]);
+    return known.length ? [...ends].map((value) => format.cell(value, kind)).join(" to ") : "–";
+  }
+  const different = [...new Set(rows.map((row) => format.cell(data.value(key, row), kind)))].filter(Boolean);
+  return different.length > 4 ? `${different.slice(0, 4).join(", ")}, …` : different.join(", ") || "–";
+}
+
+/**
+ * Returns a value, or mean and standard deviation of several, with the number of those that are finite if not all are.
+ * @param {(number | undefined)[]} values
+ * @returns {string}
+ */
+export function writeSpread(values) {
+  if (values.length === 1) return format.number(values[0]);
+  const { mean, deviation, count } = findSpread(values.map(Number));
+  if (!count) return "–";
+  return `${format.number(mean)} ± ${Number.isNaN(deviation) ? "–" : format.number(deviation, 2)}${count < values.length ? ` (${count})` : ""}`;
+}
+
+/**
+ * Returns the curve of a group: that of its only trial, or the mean with a band of one standard deviation.
+ * @param {import("./series.js").Line[]} lines
+ * @returns {import("./series.js").Line & {band?: {lo: Float64Array, hi: Float64Array}}}
+ */
+export function joinCurves(lines) {
+  if (lines.length === 1) return lines[0];
+  const { x, mean, deviation } = averageLines(lines);
+  const spread = deviation.map((value) => (Number.isNaN(value) ? 0 : value));
+  return { x, y: mean, band: { lo: mean.map((value, i) => value - spread[i]), hi: mean.map((value, i) => value + spread[i]) } };
 }
 
 /**

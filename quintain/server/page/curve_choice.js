@@ -1,27 +1,32 @@
 // @ts-check
 /** Which curves are shown, and by what. Pure: no page, no canvas. */
+import { PARTS } from "./experiment_data.js";
 import { sortByMetric } from "./rank.js";
 
 /**
  * @typedef {import("./experiment_data.js").ExperimentData} ExperimentData
+ * @typedef {import("./experiment_data.js").Part} Part
  * @typedef {import("./curve_cache.js").Curve} Curve
  * @typedef {"batches" | "epochs" | "relative" | "wall"} XAxis
  * @typedef {"all" | "visible" | "top" | "selected"} Shown
  *
  * What a link says of the view of curves.
- * @typedef {object} Settings
+ * @typedef {object} OwnSettings
  * @property {string[]} metrics
- * @property {XAxis} x
  * @property {Shown} show
  * @property {number} k  How many of the best.
- * @property {number} smoothing
- * @property {boolean} xLog
- * @property {boolean} yLog
  * @property {boolean} hidesOutliers
  * @property {"" | "trial" | "metric"} tint  What colours say; "" for what suits the number of curves.
  * @property {{zoom: import("./plot.js").Zoom, chart: string} | null} range
+ *
+ * @typedef {OwnSettings & Axes<XAxis>} Settings
+ */
+/**
+ * @template {string} X
+ * @typedef {{x: X, smoothing: number, xLog: boolean, yLog: boolean}} Axes
  */
 
+/** @type {XAxis[]} */
 const X_AXES = ["batches", "epochs", "relative", "wall"];
 const SHOWN = ["all", "visible", "top", "selected"];
 
@@ -34,15 +39,28 @@ export function readSettings(query, data) {
   const named = readNames(query.metrics).filter((name) => data.metricNames.includes(name));
   return {
     metrics: named.length ? named : chooseMetrics(data),
-    x: oneOf(query.x, X_AXES, "batches"),
+    ...readAxes(query, X_AXES),
     show: oneOf(query.show, SHOWN, "visible"),
     k: Math.max(1, Math.floor(Number(query.k)) || 10),
-    smoothing: Math.min(0.99, Math.max(0, Number(query.smooth) || 0)),
-    xLog: query.xlog === "1",
-    yLog: query.ylog === "1",
     hidesOutliers: query.outliers === "hide",
     tint: oneOf(query.tint, ["trial", "metric"], ""),
     range: readRange(query.range),
+  };
+}
+
+/**
+ * Returns what a link says of the axes of curves.
+ * @template {string} X
+ * @param {Record<string, string>} query
+ * @param {X[]} known  Horizontal axes; the first is the usual one.
+ * @returns {Axes<X>}
+ */
+export function readAxes(query, known) {
+  return {
+    x: oneOf(query.x, known, known[0]),
+    smoothing: Math.min(0.99, Math.max(0, Number(query.smooth) || 0)),
+    xLog: query.xlog === "1",
+    yLog: query.ylog === "1",
   };
 }
 
@@ -60,6 +78,21 @@ export function readNames(text) {
 /** @param {string[]} names */
 export function writeNames(names) {
   return names.map((name) => name.replace(/[%,]/g, encodeURIComponent)).join(",");
+}
+
+/**
+ * Returns which value each metric is shown by, where a link says so.
+ * @param {string | undefined} text  As `validation/loss:last`.
+ * @returns {Record<string, Part>}
+ */
+export function readParts(text) {
+  const pairs = readNames(text).map((pair) => [pair.slice(0, pair.lastIndexOf(":")), pair.slice(pair.lastIndexOf(":") + 1)]);
+  return Object.fromEntries(pairs.filter(([, part]) => PARTS.includes(/** @type {Part} */ (part))));
+}
+
+/** @param {Record<string, Part>} parts */
+export function writeParts(parts) {
+  return writeNames(Object.entries(parts).map((pair) => pair.join(":")));
 }
 
 /** @param {string | undefined} text @returns {Settings["range"]} */
@@ -120,7 +153,7 @@ export function groupMetrics(metrics) {
 export function chooseRows(data, { show, k, metrics }, visible, selection) {
   const ranked = metrics.includes(data.searchedMetric) ? data.searchedMetric : metrics[0];
   const order = (/** @type {ArrayLike<number>} */ rows) =>
-    ranked ? sortByMetric(/** @type {Float64Array} */ (data.get(data.valueKey(ranked))), rows, data.isSmallerBetter(ranked)) : Array.from(rows);
+    ranked ? sortByMetric(/** @type {Float64Array} */ (data.get(ranked)), rows, data.isSmallerBetter(ranked)) : Array.from(rows);
   if (show === "all") return order(Array.from({ length: data.numRows }, (_, row) => row));
   if (show === "selected") return order([...selection].map((id) => data.rowOf(id)).filter((row) => row >= 0));
   const rows = order(visible);

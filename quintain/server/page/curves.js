@@ -1,11 +1,10 @@
 // @ts-check
 /** The view of curves: all trials, the best or the chosen ones over each other. */
 import { Chart } from "./chart.js";
-import { nameCurve, useCurves, useFullPoints, useSame, useVersion } from "./chart_data.js";
-import { ShadeLegend, TrialTip } from "./chart_parts.js";
+import { nameCurve, useCurves, useFullPoints, useGroups, useSame, useVersion } from "./chart_data.js";
+import { SeedSwitch, ShadeLegend, TrialTip } from "./chart_parts.js";
 import { assignLooks, colorOf, listShades, shadeOf, useTheme } from "./colors.js";
-import { brief } from "./chart_table.js";
-import { listDifferences } from "./comparison.js";
+import { describeGroup, joinCurves, listDifferences } from "./comparison.js";
 import { CurveControls } from "./curve_controls.js";
 import { chooseRows, findEpochs, groupMetrics, readSettings, toAxis, writeRange } from "./curve_choice.js";
 import * as format from "./format.js";
@@ -17,10 +16,12 @@ import { Empty, Loading, Problem } from "./widgets.js";
 const MANY_CURVES = 300;
 const MAX_ASKED_IDS = 200;
 const MAX_HUES = 24;
-const MAX_DETAILS = 2;
+const MAX_DETAILS = 6;
 const TRAINING_DASH = [5, 3];
-const X_LABELS = { batches: "batches", epochs: "epochs", relative: "time since its start", wall: "wall time" };
+const X_LABELS = { batches: "batches", epochs: "epochs", relative: "time since the start", wall: "time of day" };
 const X_KINDS = /** @type {const} */ ({ batches: "number", epochs: "number", relative: "duration", wall: "clock" });
+
+/** @typedef {import("./comparison.js").Group} Group */
 
 /**
  * @param {object} props
@@ -39,13 +40,14 @@ export function CurvesView({ data, visible, selection, setSelection, route, isBr
   const rows = useSame(useMemo(() => chooseRows(data, settings, shown, selection), [data, version, settings, shown, selection]));
   const ids = rows.length > MAX_ASKED_IDS ? null : rows.map((row) => data.ids[row]);
   const { isLoading, error, retry } = useCurves(data, settings.metrics, ids);
-  const tint = settings.tint || (rows.length > MAX_HUES ? "metric" : "trial");
+  const { groups, isSeeded, isGrouped } = useGroups(data, rows, route.query);
+  const tint = settings.tint || (groups.length > MAX_HUES ? "metric" : "trial");
   const shades = useMemo(() => findShades(data, rows, settings.metrics, theme.isDark), [data, rows, version, settings, theme]);
   const wanted = useMemo(() => listZoomed(data, rows, settings), [data, rows, version, settings]);
   const { parts, error: zoomError } = useFullPoints(wanted);
   const charts = useMemo(() => groupMetrics(settings.metrics).map((group) => ({
-    ...group, series: buildSeries({ data, rows, metrics: group.metrics, settings, selection, theme, tint, shades, parts }),
-  })), [data, version, rows, settings, selection, theme, tint, shades, parts, isLoading]);
+    ...group, series: buildSeries({ data, rows, groups, metrics: group.metrics, settings, selection, theme, tint, shades, parts }),
+  })), [data, version, groups, settings, selection, theme, tint, shades, parts, isLoading]);
   // While curves are fetched anew, as after the master was away, those stay that are shown.
   const isEmpty = isLoading && charts.every(({ series }) => !series.length);
   const kept = useRef(charts);
@@ -56,15 +58,18 @@ export function CurvesView({ data, visible, selection, setSelection, route, isBr
   if (!data.numRows) return html`<${Empty} title="No trials yet"><p>Curves appear with the first metrics.</p><//>`;
   if (!data.metricNames.length) return html`<${Empty} title="No metrics yet"><p>Curves appear as soon as a trial reports.</p><//>`;
   const pick = (/** @type {import("./chart.js").Series} */ series) => {
+    const { ids } = series.key;
     const next = new Set(selection);
-    if (!next.delete(series.key.id)) next.add(series.key.id);
+    const isAdded = !ids.every((/** @type {number} */ id) => selection.has(id));
+    for (const id of ids) next[isAdded ? "add" : "delete"](id);
     setSelection(next);
   };
   return html`<section class="curves">
-    ${!isBrief && html`<${CurveControls} data=${data} settings=${settings} route=${route} numSelected=${selection.size} />`}
+    ${!isBrief && html`<${CurveControls} data=${data} settings=${settings} route=${route} numSelected=${selection.size}>
+      <${SeedSwitch} isSeeded=${isSeeded} isGrouped=${isGrouped} /><//>`}
     ${error && html`<${Problem} error=${error} retry=${retry} />`}
     ${zoomError && html`<p class="chart-note">These are not all points: ${zoomError.message}</p>`}
-    ${tint === "metric" && rows.length > 1 && html`<${ShadeLegend} ...${shades} />`}
+    ${tint === "metric" && groups.length > 1 && html`<${ShadeLegend} ...${shades} />`}
     ${!rows.length && html`<${Empty} title=${settings.show === "selected" ? "No trial is selected" : "No trial passes the filter"}>
       <p>${settings.show === "selected" ? "Select trials in the table, or click a curve." : "Widen the filter, or show all trials."}</p><//>`}
     ${rows.length > 0 && (kept.current.every(({ series }) => !series.length) && isLoading
@@ -79,7 +84,7 @@ function MetricChart(props) {
   const { data, chart, metrics, series, settings, xLog, xExtent, pick, route, height } = props;
   const zoom = useMemo(() => zoomOf(settings, chart, series), [settings.range, chart, series]);
   const onZoom = (/** @type {import("./plot.js").Zoom | null} */ next) => route.setQuery({ range: writeRange(next, chart) });
-  const tooltip = (/** @type {import("./chart.js").Hit} */ hit) => html`<${TrialTip} data=${data} row=${data.rowOf(hit.series.key.id)}
+  const tooltip = (/** @type {import("./chart.js").Hit} */ hit) => html`<${TrialTip} data=${data} row=${data.rowOf(hit.series.key.id)} name=${hit.series.key.ids.length > 1 ? hit.series.name : ""}
     lines=${[
       [hit.series.key.metric, settings.smoothing ? `${format.number(hit.raw)} (smoothed ${format.number(hit.y)})` : format.number(hit.y)],
       [X_LABELS[/** @type {import("./curve_choice.js").XAxis} */ (settings.x)], writeX(settings.x, hit.x)],
@@ -93,42 +98,49 @@ function MetricChart(props) {
 }
 
 /** Returns the curves of one chart, the best and the selected ones last. @param {any} props @returns {import("./chart.js").Series[]} */
-function buildSeries({ data, rows, metrics, settings, selection, theme, tint, shades, parts }) {
+function buildSeries({ data, rows, groups, metrics, settings, selection, theme, tint, shades, parts }) {
   const epochs = findEpochs(data);
   const starts = data.get("start_time");
   const differing = listDifferences(data, rows).slice(0, MAX_DETAILS);
   const isDimmed = selection.size > 0 && settings.show !== "selected";
-  const looks = tint === "trial" || isDimmed ? assignLooks(rows.length > MAX_HUES ? [...selection] : rows.map((/** @type {number} */ row) => data.ids[row]), theme.isDark) : new Map();
+  const isChosen = (/** @type {Group} */ group) => group.ids.some((id) => selection.has(id));
+  const looks = tint === "trial" || isDimmed
+    ? assignLooks((groups.length > MAX_HUES ? groups.filter(isChosen) : groups).map((/** @type {Group} */ group) => group.id), theme.isDark) : new Map();
   /** @type {import("./chart.js").Series[]} */
   const series = [];
-  const alpha = rows.length > 1000 ? 0.35 : rows.length > 100 ? 0.6 : 1;
-  for (const row of [...rows].reverse()) {
-    const id = data.ids[row];
-    const isChosen = selection.has(id);
-    const shade = tint === "metric" ? shadeOf(shades.unit(row)) : -1;
-    const own = tint === "trial" || (isChosen && isDimmed) ? looks.get(id) : undefined;
+  const alpha = groups.length > 1000 ? 0.35 : groups.length > 100 ? 0.6 : 1;
+  for (const group of [...groups].reverse()) {
+    const { id, ids } = group;
+    const isMarked = isChosen(group);
+    const shade = tint === "metric" ? shadeOf(shades.unit(group.rows[0])) : -1;
+    const own = tint === "trial" || (isMarked && isDimmed) ? looks.get(id) : undefined;
     const color = own?.color ?? (tint === "trial" ? colorOf(id, theme.isDark) : shade < 0 ? theme.muted : shades.shades[shade]);
     for (const metric of metrics) {
-      const kept = data.curve(id, metric);
-      if (!kept?.batches.length) continue;
-      const curve = mergePart(kept, parts.get(nameCurve(id, metric)));
+      const lines = group.rows.flatMap((/** @type {number} */ row) => {
+        const kept = data.curve(data.ids[row], metric);
+        if (!kept?.batches.length) return [];
+        const curve = mergePart(kept, parts.get(nameCurve(data.ids[row], metric)));
+        return [{ x: toAxis(curve, settings.x, { epochs: epochs ? epochs(row) : NaN, start: Number(starts[row]) }), y: curve.values }];
+      });
+      if (!lines.length) continue;
       const isTraining = metrics.length > 1 && metric.startsWith("training/");
+      const value = [data.column(metric)?.label ?? metric, ids.length > 1 ? describeGroup(data, metric, group.rows) : data.value(metric, group.rows[0])];
       series.push({
-        name: metrics.length > 1 ? `Trial ${id}, ${metric}` : `Trial ${id}`,
-        detail: differing.map(({ key, label }) => `${label} ${brief(data.value(key, row))}`).join(", "),
-        x: toAxis(curve, settings.x, { epochs: epochs ? epochs(row) : NaN, start: Number(starts[row]) }),
-        y: curve.values,
+        name: metrics.length > 1 ? `${group.name}, ${metric}` : group.name,
+        cells: Object.fromEntries([value, ...differing.map(({ key, label }) => [label, data.value(key, group.rows[0])])]),
+        ...joinCurves(lines),
         color,
         dash: isTraining ? TRAINING_DASH : metrics.length === 1 ? (own?.dash ?? []) : [],
-        width: isChosen ? 2.5 : undefined,
-        alpha: isDimmed && !isChosen ? alpha * 0.25 : isChosen ? 1 : alpha,
-        isNamed: isDimmed ? isChosen : tint === "trial",
-        key: { id, metric },
+        width: isMarked ? 2.5 : undefined,
+        alpha: isDimmed && !isMarked ? alpha * 0.25 : isMarked ? 1 : alpha,
+        isNamed: isDimmed ? isMarked : tint === "trial",
+        key: { id, ids, metric },
       });
     }
   }
   if (!isDimmed) return series;
-  return [...series.filter((one) => !selection.has(one.key.id)), ...series.filter((one) => selection.has(one.key.id))];
+  const isOnTop = (/** @type {import("./chart.js").Series} */ one) => Number(one.key.ids.some((/** @type {number} */ id) => selection.has(id)));
+  return series.sort((a, b) => isOnTop(a) - isOnTop(b));
 }
 
 /** @param {import("./curve_cache.js").Curve} curve @param {any} part */
@@ -146,11 +158,11 @@ function mergePart(curve, part) {
  */
 function findShades(data, rows, metrics, isDark) {
   const name = (metrics.includes(data.searchedMetric) ? data.searchedMetric : metrics[0]) ?? "";
-  const values = name ? data.get(data.valueKey(name)) : new Float64Array(0);
+  const values = name ? data.get(name) : new Float64Array(0);
   const [lo, hi] = findUsualExtent([rows.map((row) => values[row])], false) ?? [0, 1];
   const scale = buildScale(lo, hi);
   const shades = listShades(isDark, data.isSmallerBetter(name));
-  return { label: `${data.isSmallerBetter(name) === null ? "last" : "best"} ${name}`, lo, hi, shades, unit: (/** @type {number} */ row) => clamp(scale.toUnit(values[row])) };
+  return { label: data.column(name)?.label ?? name, lo, hi, shades, unit: (/** @type {number} */ row) => clamp(scale.toUnit(values[row])) };
 }
 
 /** Returns the zoom of a chart: its own, or the horizontal one of another chart. @param {any} settings @param {string} chart @param {import("./chart.js").Series[]} series */

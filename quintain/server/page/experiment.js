@@ -1,10 +1,12 @@
 // @ts-check
 // One experiment: its head, and its tabs, which all see the same trials, filter and selection.
 import { html, useEffect, useMemo, useState } from "./vendor/preact.js";
+import { ExperimentActions } from "./actions.js";
 import { get, getBuffer } from "./api.js";
 import { subscribe, watchConnection } from "./events.js";
 import { LazyView } from "./lazy.js";
 import { applyBrush, readBrush, writeBrush } from "./brush.js";
+import { readParts } from "./curve_choice.js";
 import { ExperimentData } from "./experiment_data.js";
 import { Labels, nameOf } from "./experiments.js";
 import { FilterBar } from "./filter_bar.js";
@@ -45,6 +47,7 @@ export function ExperimentView({ experimentId, route, status }) {
   const { query, setQuery } = route;
   // A link may name trials that another experiment has, or had.
   const selection = useMemo(() => new Set(parseIds(query.sel).filter((id) => data.rowOf(id) >= 0)), [data, query.sel, data.numRows]);
+  useEffect(() => data.chooseParts(readParts(query.agg)), [data, query.agg]);
   const brush = useMemo(() => readBrush(query.brush ?? ""), [query.brush]);
   const filter = useFilter(experimentId, query.where ?? "", version);
   const states = useMemo(() => new Set((query.state ?? "").split(",").filter(Boolean)), [query.state]);
@@ -68,8 +71,8 @@ export function ExperimentView({ experimentId, route, status }) {
     setSelection: (/** @type {Iterable<number>} */ ids) => setQuery({ sel: formatIds(ids) }),
     setBrush: (/** @type {any} */ next) => setQuery({ brush: writeBrush(next) }),
   };
-  /** @type {Record<string, string | undefined>} */
-  const counts = { trials: format.number(numTrials), compare: selection.size ? format.number(selection.size) : undefined };
+  /** @type {Record<string, string | null>} */
+  const counts = { trials: format.number(numTrials), compare: selection.size ? format.number(selection.size) : null };
   const tabs = Object.entries(TABS).map(([key, { label }]) => ({ key, label, count: counts[key] }));
   const { module, name, isFiltered } = TABS[tab];
   return html`
@@ -102,15 +105,16 @@ function Header({ experiment, data, version, status, props }) {
     ${experiment.is_archived && html`<span class="label">archived</span>`}
     <${Labels} labels=${experiment.labels} />
     <span class="space"></span>
-    <${LazyView} isSmall module="./actions.js" name="ExperimentActions" props=${props} />
+    <${ExperimentActions} experiment=${experiment} selection=${props.selection} />
     <dl class="facts">
       ${isOver
         ? html`<div><dt>took</dt><dd>${format.duration(experiment.end_time - experiment.start_time)}</dd></div>`
         : html`<div><dt>progress</dt><dd><${Progress} share=${now?.progress ?? experiment.progress} /></dd></div>
           <div><dt>left</dt><dd>${format.duration(now?.eta_secs) || "not known yet"}</dd></div>
           <div><dt>running</dt><dd>${running}${waiting ? `, ${waiting} waiting` : ""}</dd></div>`}
-      ${best && html`<div><dt>best ${experiment.config?.searcher?.metric}</dt>
-        <dd><b>${format.number(best.value)}</b> by <a href=${`#/trials/${best.id}`}>trial ${best.id}</a></dd></div>`}
+      <div><dt>best ${experiment.config?.searcher?.metric}</dt><dd>${best
+        ? html`<b>${format.number(best.value)}</b> by <a href=${`#/trials/${best.id}`}>trial ${best.id}</a>`
+        : "none yet"}</dd></div>
       <div><dt>search</dt><dd>${(experiment.config?.searcher?.name ?? "").replaceAll("_", " ")}</dd></div>
       <div><dt>started</dt><dd title=${format.time(experiment.start_time)}>${format.ago(experiment.start_time)}</dd></div>
       ${parent && html`<div><dt>forked from</dt><dd><a href=${`#/experiments/${parent}`}>#${parent}</a></dd></div>`}

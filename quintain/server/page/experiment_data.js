@@ -32,7 +32,9 @@ const TRIAL_COLUMNS = [
 ];
 /** What a filter does not take for hyperparameters: columns, and headings of theirs. */
 const COLUMN_NAMES = [...TRIAL_COLUMNS.map(({ key }) => key), "best", "latest", "batches"];
-const METRIC_PARTS = /** @type {const} */ (["best", "last", "min", "max"]);
+/** @typedef {"min" | "max" | "last"} Part  The value of a curve by which a trial is shown. */
+/** @type {Part[]} */
+export const PARTS = ["min", "max", "last"];
 const MANY_IDS = 200;
 
 /** Of all experiments, so that what was made of one is not taken for another's. */
@@ -61,6 +63,8 @@ export class ExperimentData {
     this.rows = new Map();
     /** @type {Map<string, "min" | "max">} */
     this.bestIs = new Map();
+    /** @type {Record<string, Part>} what was chosen for metrics */
+    this.parts = {};
     /** @type {Set<() => void>} */
     this.listeners = new Set();
     /** @type {any[][]} points that came while curves were on their way */
@@ -112,7 +116,7 @@ export class ExperimentData {
   /** Returns the shortest name by which a filter knows a column. @param {string} key */
   shortName(key) {
     const column = this.column(key);
-    return column?.source === "hparam" ? column.label : key.replace(/^validation\//, "").replace(/\.best$/, "");
+    return column?.source === "hparam" ? column.label : key.replace(/^validation\//, "");
   }
 
   /** All values of a column: numbers (NaN where there is none) or texts, `numRows` of them.
@@ -140,21 +144,34 @@ export class ExperimentData {
 
   /** Whether smaller values of a metric, or of a column of one, are better; null if nobody has said it. @param {string} name */
   isSmallerBetter(name) {
-    const metric = name.replace(/\.(best|last|min|max)$/, "");
+    const metric = name.replace(/\.(last|min|max)$/, "");
     if (["best_metric", "latest_metric", this.searchedMetric].includes(metric)) return this.experiment?.config?.searcher?.smaller_is_better ?? true;
     const known = this.bestIs.get(metric);
     return known ? known === "min" : null;
   }
 
-  /** Column of the values of a metric by which trials are told apart: the best ones, where that means something. @param {string} name */
-  valueKey(name) {
-    return `${name}.${this.isSmallerBetter(name) === null ? "last" : "best"}`;
+  /** The value by which trials are told apart: the best one, where that means something. @param {string} metric @returns {Part} */
+  usualPart(metric) {
+    const isSmallerBetter = this.isSmallerBetter(metric);
+    return isSmallerBetter === null ? "last" : isSmallerBetter ? "min" : "max";
+  }
+
+  /** The value that the column of a metric has. @param {string} metric @returns {Part} */
+  partOf(metric) {
+    return this.parts[metric] ?? this.usualPart(metric);
+  }
+
+  /** Chooses which values the columns of metrics have. @param {Record<string, Part>} parts */
+  chooseParts(parts) {
+    if (JSON.stringify(parts) === JSON.stringify(this.parts)) return;
+    this.parts = parts;
+    for (const name of this.metricNames) this.#setPart(name);
+    this.#changed();
   }
 
   /** Key of the column of the searched metric. */
   get searchedKey() {
-    const key = `${this.searchedMetric}.best`;
-    return this.column(key) ? key : "best_metric";
+    return this.column(this.searchedMetric) ? this.searchedMetric : "best_metric";
   }
 
   /** Fetches curves that are not there yet. @param {string[]} names @param {Iterable<number> | null} [trialIds] null: all */
@@ -263,15 +280,21 @@ export class ExperimentData {
   #addMetric(name, parts) {
     this.metricNames.push(name);
     if (parts.best_is) this.bestIs.set(name, parts.best_is);
-    const isSmallerBetter = this.isSmallerBetter(name);
-    for (const part of METRIC_PARTS) {
-      if (part === "best" && isSmallerBetter === null) continue;
-      const key = `${name}.${part}`;
-      const source = part === "best" ? (isSmallerBetter ? "min" : "max") : part;
-      const values = parts[source] ?? Array(this.numRows).fill(null);
-      this.columns.push({ key, label: `${name.replace(/^validation\//, "")} ${part}`, kind: "number", source: "metric", path: `${name} ${part}` });
-      this.arrays.set(key, new ColumnArray("number", values));
+    const short = name.replace(/^validation\//, "");
+    this.columns.push({ key: name, label: short, kind: "number", source: "metric", metric: name });
+    for (const part of PARTS) {
+      this.columns.push({ key: `${name}.${part}`, label: `${short} ${part}`, kind: "number", source: "metric", path: `${name} ${part}` });
+      this.arrays.set(`${name}.${part}`, new ColumnArray("number", parts[part] ?? Array(this.numRows).fill(null)));
     }
+    this.#setPart(name);
+  }
+
+  /** @param {string} name */
+  #setPart(name) {
+    const part = this.partOf(name);
+    this.arrays.set(name, /** @type {ColumnArray} */ (this.arrays.get(`${name}.${part}`)));
+    const column = /** @type {Column} */ (this.column(name));
+    column.label = `${this.shortName(name)} (${part})`;
   }
 
   /** @param {any} record */
@@ -330,8 +353,6 @@ export class ExperimentData {
     part("last").set(row, value);
     better(part("min"), true);
     better(part("max"), false);
-    const isSmallerBetter = this.isSmallerBetter(name);
-    if (isSmallerBetter !== null) better(part("best"), isSmallerBetter);
   }
 }
 

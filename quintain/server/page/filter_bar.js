@@ -85,8 +85,8 @@ function FilterHelp({ data }) {
     <p><code>${exampleOf(data)}</code></p>
     <p><code>${SIGNS}</code> compare; <code>~</code> contains; <code>in (a, b)</code>; <code>and or not ( )</code>.
       A missing value fits nothing.</p>
-    <p class="muted">A metric means its best value, or its last where none is known to be the best; <code>.last</code>, <code>.min</code> and <code>.max</code> are the
-      others. Names:</p>
+    <p class="muted">A metric means its best value, or its last where none is known to be the best, whatever its column shows; <code>.last</code>,
+      <code>.min</code> and <code>.max</code> are the others. Names:</p>
     <p class="names">${names.map((/** @type {string} */ name) => html`<code key=${name} title=${data.column(name).path}>${data.shortName(name)}</code> `)}</p>
   </div>`;
 }

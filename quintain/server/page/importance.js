@@ -26,7 +26,7 @@ export function ImportanceView({ data, route, isBrief = false }) {
   const [error, setError] = useState(/** @type {any} */ (null));
   const [attempt, setAttempt] = useState(0);
   const [isBusy, setBusy] = useState(false);
-  const numResults = metric ? countFinite(/** @type {Float64Array} */ (data.get(data.valueKey(metric)))) : 0;
+  const numResults = metric ? countFinite(/** @type {Float64Array} */ (data.get(metric))) : 0;
   const size = Math.floor(Math.log(Math.max(numResults, 1)) / Math.log(GROWTH));
   useEffect(() => {
     if (!metric) return undefined;
@@ -63,7 +63,7 @@ function Bars({ data, answer, metric, isBusy, route }) {
     <tbody>${answer.importances.map((/** @type {[string, number]} */ [path, value]) => html`<tr key=${path}>
       <th scope="row"><a href="#" title=${`${path}: plot against the metric`} onClick=${(/** @type {Event} */ event) => {
         event.preventDefault();
-        route.setQuery({ tab: "scatter", sx: `hparams.${path}`, sy: data.valueKey(metric) }, { push: true });
+        route.setQuery({ tab: "scatter", sx: `hparams.${path}`, sy: metric }, { push: true });
       }}>${data.column(`hparams.${path}`)?.label ?? path}</a></th>
       <td><span class="importance-track"><span class="importance-bar" style=${{ width: `${Math.max(0, value / largest) * 100}%` }}></span></span></td>
       <td class="importance-value">${value.toFixed(3)}</td>

@@ -6,7 +6,7 @@ import { Dialog } from "./widgets.js";
 const SEQUENCE_MS = 1200;
 const KEYS = [
   ["/", "filter"], ["j, k or ↓, ↑", "next or previous row"], ["x", "select the row; with shift all up to it"], ["Enter", "open the row"],
-  ["Escape", "leave the field; let go of the selection"], ["g e", "experiments"], ["g r", "runs"], ["g s", "slots"],
+  ["Escape", "leave the field; let go of the selection"], ["g e", "experiments"], ["g r", "runs"], ["g m", "models"], ["g s", "slots"],
   ["1 … 9", "tab of the experiment"], ["t", "dark or light"], ["?", "these keys"]];
 
 /** Calls actions by key, as `{"/": focusFilter, "g e": goHome}`, while the component is there.

@@ -3,9 +3,8 @@
 import { html, useEffect, useErrorBoundary, useState } from "./vendor/preact.js";
 import { Loading, Problem } from "./widgets.js";
 
-/** Loads a module, and shows its component; what is small takes no room until then.
- * @param {{module: string, name: string, props: any, isSmall?: boolean}} props */
-export function LazyView({ module, name, props, isSmall = false }) {
+/** Loads a module, and shows its component. @param {{module: string, name: string, props: any}} props */
+export function LazyView({ module, name, props }) {
   const [loaded, setLoaded] = useState(/** @type {any} */ (null));
   const [error, setError] = useState(/** @type {any} */ (null));
   const [crash, reset] = useErrorBoundary((problem) => console.error(problem));
@@ -20,5 +19,5 @@ export function LazyView({ module, name, props, isSmall = false }) {
   if (crash) return html`<${Problem} error=${crash} retry=${reset} />`;
   if (error) return html`<${Problem} error=${new Error(`This view could not be loaded: ${error.message}`)} retry=${load} />`;
   if (loaded?.module === module) return html`<${loaded.component} ...${props} />`;
-  return isSmall ? null : html`<${Loading} />`;
+  return html`<${Loading} />`;
 }

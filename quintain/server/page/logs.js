@@ -31,8 +31,8 @@ export function LogsView({ experimentId, trialId }) {
         ${LEVELS.map(([key, label]) => html`<option key=${key} value=${key}>${label}</option>`)}</select>
       ${!trialId && html`<label class="row">Trial <input class="logs-trial" type="number" min="1" placeholder="all" value=${query.ltrial ?? ""}
         onChange=${(/** @type {any} */ event) => setQuery({ ltrial: event.target.value })} /></label>`}
-      <label class="check"><input type="checkbox" checked=${query.ltime === "1"} onChange=${(/** @type {any} */ event) => setQuery({ ltime: event.target.checked ? 1 : null })} />times</label>
-      <label class="check"><input type="checkbox" checked=${query.lwrap !== "0"} onChange=${(/** @type {any} */ event) => setQuery({ lwrap: event.target.checked ? null : 0 })} />wrap</label>
+      <label class="check"><input type="checkbox" checked=${query.ltime === "1"} onChange=${(/** @type {any} */ event) => setQuery({ ltime: event.target.checked ? 1 : null })} />Times</label>
+      <label class="check"><input type="checkbox" checked=${query.lwrap !== "0"} onChange=${(/** @type {any} */ event) => setQuery({ lwrap: event.target.checked ? null : 0 })} />Wrap</label>
     </div>
     <${Lines} key=${JSON.stringify([path, filter])} path=${path} filter=${filter} stream=${trialId ? { trial_id: trialId } : { experiment_id: experimentId }}
       trialId=${shown} hasTimes=${query.ltime === "1"} wraps=${query.lwrap !== "0"} />

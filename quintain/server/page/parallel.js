@@ -57,7 +57,7 @@ export function ParallelView({ data, visible, brush, setBrush, selection, setSel
       ? html`<${Empty} title="Too few axes"><p>Choose more axes above.</p><//>`
       : html`<${ParallelCanvas} ...${{ data, axes, rows: ordered, brushed, brush, setBrush, selection, shading, theme, edited, setEdited }}
           onMove=${(/** @type {string} */ key, /** @type {number} */ place) => setKeys(moveKey(keys, key, place))} onPick=${pick} />`}
-    ${axis && html`<${RangeForm} key=${axis.key} axis=${axis} range=${brush[axis.key]} logs=${logs} route=${route}
+    ${axis && html`<${RangeForm} key=${axis.key} data=${data} axis=${axis} range=${brush[axis.key]} logs=${logs} route=${route}
       onChange=${(/** @type {import("./brush.js").Range | null} */ range) => setBrush(setRange(brush, axis.key, range))}
       onClose=${() => setEdited("")} />`}
     <${ChartTable} caption="Trials that the brushes keep, the best first" columns=${["trial", ...axes.map((each) => each.label)]}

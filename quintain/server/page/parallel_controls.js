@@ -1,6 +1,6 @@
 // @ts-check
 /** What can be chosen of parallel coordinates: axes, colour, and the range of one axis by its numbers. */
-import { Check, Choice } from "./chart_parts.js";
+import { Check, Choice, ColumnPart } from "./chart_parts.js";
 import { brief } from "./chart_table.js";
 import { readNames, writeNames } from "./curve_choice.js";
 import { html, useState } from "./vendor/preact.js";
@@ -23,7 +23,7 @@ export function ParallelControls({ data, keys, color, setKeys, route }) {
       <${AxisList} columns=${data.columns.filter((column) => column.key !== "id")} keys=${keys} setKeys=${setKeys} />
     <//>
     <${Choice} label="Colour" value=${color} options=${numeric.map((column) => [column.key, column.label])}
-      onChange=${(/** @type {string} */ key) => route.setQuery({ color: key })} />
+      onChange=${(/** @type {string} */ key) => route.setQuery({ color: key })} /><${ColumnPart} data=${data} of=${color} />
   </div>`;
 }
 
@@ -45,6 +45,7 @@ function AxisList({ columns, keys, setKeys }) {
 /**
  * The range of one axis in numbers or names: brushing without a pointer.
  * @param {object} props
+ * @param {import("./experiment_data.js").ExperimentData} props.data
  * @param {import("./axes.js").Axis} props.axis
  * @param {import("./brush.js").Range | undefined} props.range
  * @param {string} props.logs
@@ -52,19 +53,19 @@ function AxisList({ columns, keys, setKeys }) {
  * @param {(range: import("./brush.js").Range | null) => void} props.onChange
  * @param {() => void} props.onClose
  */
-export function RangeForm({ axis, range, logs, route, onChange, onClose }) {
+export function RangeForm({ data, axis, range, logs, route, onChange, onClose }) {
   const switched = readNames(logs);
   const flip = () => {
     const next = switched.includes(axis.key) ? switched.filter((key) => key !== axis.key) : [...switched, axis.key];
     route.setQuery({ alog: writeNames(next) });
   };
   return html`<form class="range-form" aria-label=${`Range of ${axis.label}`} onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
-    <b title=${axis.path}>${axis.label}</b>
+    <b title=${axis.path}>${axis.label}</b><${ColumnPart} data=${data} of=${axis.key} />
     ${axis.categories.length
       ? html`<${CategoryRange} axis=${axis} range=${range} onChange=${onChange} />`
       : html`<${NumberRange} axis=${axis} range=${range} onChange=${onChange} />
-        <${Check} label="logarithmic" checked=${axis.isLog} onChange=${flip} />`}
-    ${axis.numMissing > 0 && html`<${Check} label=${`only the ${axis.numMissing} missing`} checked=${range instanceof Set && range.has("")}
+        <${Check} label="Log" checked=${axis.isLog} onChange=${flip} />`}
+    ${axis.numMissing > 0 && html`<${Check} label=${`Only the ${axis.numMissing} missing`} checked=${range instanceof Set && range.has("")}
       onChange=${(/** @type {boolean} */ on) => onChange(on ? new Set([""]) : null)} />`}
     ${range && html`<${Button} kind="quiet" onClick=${() => onChange(null)}>All<//>`}
     <span class="space"></span><${Button} kind="quiet" label="Close" onClick=${onClose}>✕<//>

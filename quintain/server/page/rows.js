@@ -1,6 +1,8 @@
 // @ts-check
 // Which rows of an experiment are shown, and in what order.
 
+import { findSpread } from "./comparison.js";
+
 /** @typedef {import("./experiment_data.js").ExperimentData} ExperimentData */
 
 /** Returns the rows in the given states (all if none are given) of the given trials (all if null).
@@ -31,6 +33,29 @@ export function sortRows(data, rows, key, descending) {
   const ids = data.ids;
   good.sort((a, b) => (keys[a] < keys[b] ? -sign : keys[a] > keys[b] ? sign : ids[a] - ids[b]));
   return Int32Array.from([...good, ...nan, ...none]);
+}
+
+/** Returns groups in the order of a column, each as its first row, and below that its members if it is open.
+ * @param {ExperimentData} data @param {import("./comparison.js").Group[]} groups @param {string} key @param {boolean} descending
+ * @param {Set<number>} open ids of groups
+ * @returns {{rows: Int32Array, heads: Map<number, import("./comparison.js").Group>}} `heads`: of places in `rows` that stand for several rows */
+export function layGroups(data, groups, key, descending, open) {
+  const values = data.get(key);
+  const missing = data.arrays.get(key)?.missing ?? new Set();
+  const meanOf = (/** @type {number[]} */ rows) => (rows.length > 1 ? findSpread(rows.map((row) => Number(values[row]))).mean : Number(values[rows[0]]));
+  const means = values instanceof Float64Array ? Float64Array.from(groups, ({ rows }) => meanOf(rows)) : groups.map(({ rows }) => values[rows[0]]);
+  const lacking = groups.flatMap(({ rows }, at) => (rows.every((row) => missing.has(row)) ? [at] : []));
+  const table = { ids: Float64Array.from(groups, ({ id }) => id), get: () => means, arrays: new Map([[key, { missing: new Set(lacking) }]]) };
+  const order = sortRows(/** @type {any} */ (table), Int32Array.from(groups.keys()), key, descending);
+  /** @type {number[]} */
+  const rows = [];
+  const heads = new Map();
+  for (const group of Array.from(order, (at) => groups[at])) {
+    if (group.rows.length > 1) heads.set(rows.length, group);
+    rows.push(group.rows[0]);
+    if (group.rows.length > 1 && open.has(group.id)) rows.push(...sortRows(data, Int32Array.from(group.rows), key, descending));
+  }
+  return { rows: Int32Array.from(rows), heads };
 }
 
 /** Numbers texts by their order, so that each is compared as a text only once. @param {string[]} values */

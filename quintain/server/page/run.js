@@ -25,7 +25,7 @@ export function RunView({ name, route }) {
   const tab = route.query.tab ?? "curves";
   const state = records.records?.[0].state || details.run.state;
   const run = { ...details.run, state, step: Math.max(details.run.step, ...lastSteps(records.records?.[0])) };
-  const evaluations = records.records?.[0].evaluations.steps.length;
+  const evaluations = records.records?.[0].evaluations.steps.length ?? null;
   const tabs = [
     { key: "curves", label: "Curves" },
     { key: "evaluations", label: "Evaluations", count: evaluations },
@@ -46,7 +46,7 @@ export function RunView({ name, route }) {
     ${run.problem && html`<${Problem} error=${new Error(run.problem)} />`}
     <${Tabs} tabs=${tabs} current=${tab} hrefOf=${hrefOf} label="parts of the run" />
     ${tab === "curves" && html`<${Records} records=${records}>${(/** @type {any} */ one) => html`
-      <${RunCharts} runs=${[{ label: run.label, records: one }]} version=${`${name} ${records.version}`} route=${route} />`}<//>`}
+      <${RunCharts} runs=${[{ label: run.label, records: [one] }]} version=${`${name} ${records.version}`} route=${route} />`}<//>`}
     ${tab === "evaluations" && html`<${Records} records=${records}>${(/** @type {any} */ one) => html`<${Evaluations} records=${one} version=${records.version} />`}<//>`}
     ${tab === "samples" && html`<${RunSamples} name=${name} numFiles=${details.num_sample_files} route=${route} />`}
     ${tab === "config" && html`<${RunConfig} details=${details} route=${route} />`}

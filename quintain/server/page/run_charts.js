@@ -1,15 +1,19 @@
 // @ts-check
 // Curves of runs of `quintain train`: those of one run, or of several one over another.
 import { Chart } from "./chart.js";
+import { AxisControls } from "./chart_parts.js";
 import { colorOf, useTheme } from "./colors.js";
+import { joinCurves } from "./comparison.js";
+import { readAxes } from "./curve_choice.js";
 import * as format from "./format.js";
 import { groupMetrics } from "./run_data.js";
 import { html, useMemo } from "./vendor/preact.js";
 
 const EVALUATION_DASH = [6, 3];
-const SMOOTHINGS = [0, 0.5, 0.8, 0.9, 0.95, 0.99];
+/** @type {["step" | "relative", string][]} */
+const AXES = [["step", "steps"], ["relative", "time since the start"]];
 
-/** @typedef {{label: string, records: import("./run_data.js").RunRecords}} Shown */
+/** One run, or several seeds of one. @typedef {{label: string, records: import("./run_data.js").RunRecords[]}} Shown */
 
 /**
  * @param {object} props
@@ -18,19 +22,15 @@ const SMOOTHINGS = [0, 0.5, 0.8, 0.9, 0.95, 0.99];
  * @param {import("./route.js").Route} props.route
  */
 export function RunCharts({ runs, version, route }) {
-  const { x = "step", log = "", smooth = "0" } = route.query;
-  const charts = useMemo(() => groupMetrics([...new Set(runs.flatMap((run) => run.records.names))]), [version]);
-  const isThinned = runs.some((run) => run.records.isThinned);
-  const shown = { runs, version, xName: x, yLog: log === "1", smoothing: Number(smooth) || 0 };
+  const axes = readAxes(route.query, AXES.map(([key]) => key));
+  const charts = useMemo(() => groupMetrics([...new Set(runs.flatMap((run) => run.records.flatMap((one) => one.names)))]), [version]);
+  const isThinned = runs.some((run) => run.records.some((one) => one.isThinned));
+  const shown = { runs, version, ...axes };
   const speed = charts.filter((chart) => chart.isAboutSpeed);
   if (!charts.length) return html`<p class="muted">No metrics yet. The first ones appear after the first training loop.</p>`;
   return html`
-    <div class="row run-settings">
-      <label>across <select value=${x} onChange=${(/** @type {any} */ event) => route.setQuery({ x: event.target.value === "step" ? null : event.target.value })}>
-        <option value="step">steps</option><option value="time">time since the start</option></select></label>
-      <label>smoothing <select value=${smooth} onChange=${(/** @type {any} */ event) => route.setQuery({ smooth: event.target.value === "0" ? null : event.target.value })}>
-        ${SMOOTHINGS.map((weight) => html`<option key=${weight} value=${String(weight)}>${weight || "none"}</option>`)}</select></label>
-      <label class="check"><input type="checkbox" checked=${log === "1"} onChange=${(/** @type {any} */ event) => route.setQuery({ log: event.target.checked ? "1" : null })} />log y</label>
+    <div class="chart-controls">
+      <${AxisControls} across=${AXES} axes=${axes} setQuery=${route.setQuery} />
       ${isThinned && html`<span class="muted">Long curves are thinned to about 2,000 steps.</span>`}
     </div>
     <div class="run-charts">${charts.filter((chart) => !chart.isAboutSpeed).map((chart) => html`<${MetricChart} key=${chart.title} chart=${chart} ...${shown} />`)}</div>
@@ -40,26 +40,25 @@ export function RunCharts({ runs, version, route }) {
     </details>`}`;
 }
 
-/** @param {{chart: {title: string, names: string[]}, runs: Shown[], version: string, xName: string, yLog: boolean, smoothing: number}} props */
-function MetricChart({ chart, runs, version, xName, yLog, smoothing }) {
+/** @param {{chart: {title: string, names: string[]}, runs: Shown[], version: string, x: "step" | "relative", yLog: boolean, smoothing: number}} props */
+function MetricChart({ chart, runs, version, x, yLog, smoothing }) {
   const { isDark } = useTheme();
   // The last one is painted on top, and is the first of the legend.
   const series = useMemo(() => runs.flatMap((run, index) => chart.names.flatMap((name, place) => {
-    const line = run.records.line(name);
-    if (!line) return [];
+    const lines = run.records.flatMap((one) => one.line(name) ?? []);
+    if (!lines.length) return [];
     const isAlone = runs.length === 1;
     return [{
       name: isAlone ? name : chart.names.length > 1 ? `${run.label}: ${name}` : run.label,
-      x: xName === "time" ? line.times : line.steps,
-      y: line.values,
+      ...joinCurves(lines.map((line) => ({ x: Float64Array.from(x === "relative" ? line.times : line.steps), y: Float64Array.from(line.values) }))),
       color: colorOf((isAlone ? place : index) + 1, isDark),
-      dash: line.kind === "evaluation" && chart.names.length > 1 ? EVALUATION_DASH : [],
+      dash: lines[0].kind === "evaluation" && chart.names.length > 1 ? EVALUATION_DASH : [],
     }];
-  })).reverse(), [version, runs.map((run) => run.label).join("\n"), chart.title, chart.names.length, xName, isDark]);
+  })).reverse(), [version, runs.map((run) => run.label).join("\n"), chart.title, chart.names.length, x, isDark]);
   const tooltip = (/** @type {any} */ hit) => html`<b>${hit.series.name}</b><br />${format.number(hit.raw)} at ${
-    xName === "time" ? format.duration(hit.x) : `step ${format.number(hit.x)}`}`;
+    x === "relative" ? format.duration(hit.x) : `step ${format.number(hit.x)}`}`;
   return html`<section class="panel run-chart" aria-label=${chart.title}>
-    <${Chart} series=${series} xLabel=${xName === "time" ? "time" : "step"} xKind=${xName === "time" ? "duration" : "number"}
+    <${Chart} series=${series} xLabel=${new Map(AXES).get(x)} xKind=${x === "relative" ? "duration" : "number"}
       yLabel=${chart.title} yLog=${yLog} smoothing=${smoothing} syncKey="runs" height=${240} tooltip=${tooltip} />
   </section>`;
 }

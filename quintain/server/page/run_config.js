@@ -17,7 +17,7 @@ export function RunConfig({ details, route }) {
   return html`
     <div class="row run-settings"><input type="search" aria-label="Find a setting" placeholder="Find a setting" value=${find}
         onInput=${(/** @type {any} */ event) => route.setQuery({ find: event.target.value })} />
-      <label class="check"><input type="checkbox" checked=${set === "1"} onChange=${(/** @type {any} */ event) => route.setQuery({ set: event.target.checked ? "1" : null })} />only what was set at the last start</label>
+      <label class="check"><input type="checkbox" checked=${set === "1"} onChange=${(/** @type {any} */ event) => route.setQuery({ set: event.target.checked ? "1" : null })} />Only what was set at the last start</label>
       <span class="muted">${shown.length} of ${leaves.length} settings of ${details.run.experiment || "an unknown experiment"}</span></div>
     <div class="plain-box"><table class="plain"><caption class="visually-hidden">Settings</caption>
       <thead><tr><th scope="col">Setting</th><th scope="col">Value</th><th scope="col">Set by</th></tr></thead>

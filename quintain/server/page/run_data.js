@@ -1,5 +1,6 @@
 // @ts-check
 // What the page knows of runs of `quintain train`: their records, and how their settings differ. Pure.
+import { readParts } from "./curve_choice.js";
 import { toNumber } from "./format.js";
 
 /**
@@ -131,6 +132,36 @@ export function findDifferences(settings) {
     if (values.some((value) => JSON.stringify(value) !== JSON.stringify(values[0]))) found.push([path, values]);
   }
   return found;
+}
+
+/** The value by which a metric of runs is shown: only of evaluations more than the last ones are known.
+ * @param {any[]} runs @param {string} metric @returns {import("./experiment_data.js").Part | null} null if there is no choice */
+export function usualPart(runs, metric) {
+  if (!runs.some((run) => run.ranges[metric])) return null;
+  return /loss$/.test(metric) ? "min" : "last";
+}
+
+/** Returns what gives the value of a metric of a run that a link chooses; undefined where there is none.
+ * @param {any[]} runs @param {string | undefined} text of the link @returns {(run: any, metric: string) => number | undefined} */
+export function readValues(runs, text) {
+  const chosen = readParts(text);
+  return (run, metric) => {
+    const part = chosen[metric] ?? usualPart(runs, metric) ?? "last";
+    const value = part === "last" ? run.metrics[metric] : run.ranges[metric]?.[part === "min" ? 0 : 1];
+    return value === undefined || value === null ? undefined : toNumber(value);
+  };
+}
+
+/** Returns runs in groups whose settings differ by the seed only, unless a link says that they are not grouped.
+ * @param {any[]} runs @param {Record<string, string>} query
+ * @returns {{groups: any[][], isSeeded: boolean, isGrouped: boolean}} */
+export function groupRuns(runs, query) {
+  /** @type {Map<string, any[]>} */
+  const found = new Map();
+  for (const run of runs) found.set(run.settings_id || run.name, [...(found.get(run.settings_id || run.name) ?? []), run]);
+  const isSeeded = found.size < runs.length;
+  const isGrouped = isSeeded && query.seeds !== "0";
+  return { groups: isGrouped ? [...found.values()] : runs.map((run) => [run]), isSeeded, isGrouped };
 }
 
 /** Returns which source set a field: its own, or that of what contains it; empty for the registered experiment.

@@ -24,7 +24,7 @@ export function RunSamples({ name, numFiles, route }) {
   const scores = Object.entries(chosen.scores).filter(([key]) => key.endsWith("_score") || key === "exact_match");
   return html`
     <div class="row run-settings">
-      <label>evaluation <select value=${answer.name} onChange=${(/** @type {any} */ event) => route.setQuery({ file: event.target.value, from: null })}>
+      <label>Evaluation <select value=${answer.name} onChange=${(/** @type {any} */ event) => route.setQuery({ file: event.target.value, from: null })}>
         ${[...answer.files].reverse().map((/** @type {any} */ one) => html`<option key=${one.name} value=${one.name}>${one.name.replace("step-", "step ")}</option>`)}</select></label>
       <input type="search" aria-label="Find a sentence" placeholder="Find a sentence" value=${find}
         onChange=${(/** @type {any} */ event) => route.setQuery({ find: event.target.value, from: null })} />

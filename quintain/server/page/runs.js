@@ -1,11 +1,13 @@
 // @ts-check
 // The list of runs of `quintain train`, and the comparison of those that are chosen.
+import { Choice, SeedSwitch } from "./chart_parts.js";
+import { writeSpread } from "./comparison.js";
 import * as format from "./format.js";
-import { RunCompare } from "./run_compare.js";
-import { sortRows } from "./run_data.js";
+import { RunCompare, RunPart } from "./run_compare.js";
+import { groupRuns, readValues, sortRows } from "./run_data.js";
 import { useRuns } from "./run_live.js";
 import { OpenTensorBoard } from "./tensorboard_button.js";
-import { html } from "./vendor/preact.js";
+import { html, useState } from "./vendor/preact.js";
 import { Badge, Button, Empty, Loading, Problem, Steps } from "./widgets.js";
 
 const MOST_COMPARED = 8; // There are as many colours.
@@ -43,37 +45,49 @@ function RunTable({ runs, chosen, route }) {
   const { find = "", sort = "-time" } = route.query;
   const metric = route.query.metric ?? chooseMetric(runs);
   const names = [...new Set(runs.flatMap((run) => Object.keys(run.metrics)))].sort();
-  const columns = [...COLUMNS.slice(0, 4), { key: "metric", label: metric, isNumber: true, value: (/** @type {any} */ run) => {
-    const value = run.metrics[metric];
-    return value === undefined || value === null ? undefined : format.toNumber(value);
-  } }, COLUMNS[4]];
+  const valueOf = readValues(runs, route.query.agg);
+  const columns = [...COLUMNS.slice(0, 4), { key: "metric", label: metric, isNumber: true, value: (/** @type {any} */ run) => valueOf(run, metric) }, COLUMNS[4]];
   const key = sort.replace(/^-/, "");
   const column = columns.find((one) => one.key === key) ?? COLUMNS[4];
   const wanted = find.toLowerCase();
   const isLive = route.query.live === "1";
   const shown = sortRows(runs.filter((run) => (!isLive || run.state === "running") && `${run.label} ${run.experiment} ${run.path}`.toLowerCase().includes(wanted)), column.value, sort.startsWith("-"));
-  const choose = (/** @type {string} */ name, /** @type {boolean} */ isChosen) => {
-    const others = chosen.map((run) => run.name).filter((other) => other !== name);
-    route.setQuery({ sel: (isChosen ? [...others, name] : others).slice(-MOST_COMPARED).join(",") });
+  const { groups, isSeeded, isGrouped } = groupRuns(shown, route.query);
+  const [open, setOpen] = useState(/** @type {Set<string>} */ (new Set()));
+  const fold = (/** @type {string} */ id) => setOpen(new Set(open.has(id) ? [...open].filter((one) => one !== id) : [...open, id]));
+  /** @type {{run: any, group?: any[]}[]} rows: a run, or the seeds of one, and below them those that are unfolded */
+  const laid = groups.flatMap((group) => (group.length === 1 ? [{ run: group[0] }]
+    : [{ run: group[0], group }, ...(open.has(group[0].settings_id) ? group.map((run) => ({ run })) : [])]));
+  const choose = (/** @type {string[]} */ names, /** @type {boolean} */ isChosen) => {
+    const others = chosen.map((run) => run.name).filter((other) => !names.includes(other));
+    route.setQuery({ sel: (isChosen ? [...others, ...names] : others).slice(-MOST_COMPARED).join(",") });
   };
   const header = (/** @type {any} */ one) => html`<th key=${one.key} scope="col" class=${one.isNumber ? "number" : ""}
     aria-sort=${one.key === key ? (sort.startsWith("-") ? "descending" : "ascending") : undefined}>
     <button type="button" class="run-sort" onClick=${() => route.setQuery({ sort: sort === one.key ? `-${one.key}` : one.key })}>${one.label}${
-      one.key === key ? (sort.startsWith("-") ? " ↓" : " ↑") : ""}</button></th>`;
+      one.key === key ? (sort.startsWith("-") ? " ↓" : " ↑") : ""}</button>${one.key === "metric" && html` <${RunPart} runs=${runs} metric=${metric} />`}</th>`;
   return html`
     <div class="row run-settings"><label class="check"><input type="checkbox" checked=${isLive}
-      onChange=${(/** @type {any} */ event) => route.setQuery({ live: event.target.checked ? 1 : null })} />hide ended runs</label>
-    ${names.length > 1 && html`<label>metric <select value=${metric} onChange=${(/** @type {any} */ event) => route.setQuery({ metric: event.target.value })}>
-      ${names.map((name) => html`<option key=${name} value=${name}>${name}</option>`)}</select></label>`}</div>
+      onChange=${(/** @type {any} */ event) => route.setQuery({ live: event.target.checked ? 1 : null })} />Hide ended runs</label>
+    <${SeedSwitch} isSeeded=${isSeeded} isGrouped=${isGrouped} />
+    ${names.length > 1 && html`<${Choice} label="Metric" value=${metric} options=${names.map((name) => [name, name])} onChange=${(/** @type {string} */ name) => route.setQuery({ metric: name })} />`}</div>
     <div class="plain-box"><table class="plain run-table"><thead><tr><th scope="col"><span class="visually-hidden">compare</span></th>${columns.map(header)}</tr></thead>
-    <tbody>${shown.map((run) => html`<tr key=${run.name}>
-      <td><input type="checkbox" aria-label=${`Choose ${run.label}`} checked=${chosen.includes(run)} onChange=${(/** @type {any} */ event) => choose(run.name, event.target.checked)} /></td>
+    <tbody>${laid.map(({ run, group }) => (group ? html`<tr key=${`seeds ${run.name}`} class="run-seeds">
+      <td><input type="checkbox" aria-label=${`Choose ${group.length} seeds of ${run.label}`} checked=${group.every((one) => chosen.includes(one))}
+        onChange=${(/** @type {any} */ event) => choose(group.map((one) => one.name), event.target.checked)} /></td>
+      <td><button type="button" class="run-sort" aria-expanded=${String(open.has(run.settings_id))} onClick=${() => fold(run.settings_id)}>${open.has(run.settings_id) ? "▾" : "▸"} n = ${group.length}</button>
+        <bdi class="muted">${group.map((one) => one.label).join(", ")}</bdi></td>
+      <td><bdi>${run.experiment}</bdi></td>
+      <td>${[...new Set(group.map((one) => one.state))].map((state) => html`<${Badge} state=${state} />`)}</td><td class="number"></td>
+      <td class="number">${writeSpread(group.map((one) => valueOf(one, metric)))}</td>
+      <td class="nowrap">${format.ago(Math.max(...group.map((one) => one.time)))}</td></tr>` : html`<tr key=${run.name}>
+      <td><input type="checkbox" aria-label=${`Choose ${run.label}`} checked=${chosen.includes(run)} onChange=${(/** @type {any} */ event) => choose([run.name], event.target.checked)} /></td>
       <td><a href=${`#/runs/${encodeURIComponent(run.name)}`} title=${run.path}><bdi>${run.label}</bdi></a></td>
       <td><bdi>${run.experiment}</bdi>${run.problem && html`<span class="run-problem" title=${run.problem}>settings can't be read</span>`}</td>
       <td><${Badge} state=${run.state} /></td>
       <td class="number"><${Steps} run=${run} /></td>
-      <td class="number">${format.number(run.metrics[metric])}</td>
-      <td class="nowrap" title=${format.time(run.time)}>${format.ago(run.time)}</td></tr>`)}</tbody></table></div>
+      <td class="number">${format.number(valueOf(run, metric))}</td>
+      <td class="nowrap" title=${format.time(run.time)}>${format.ago(run.time)}</td></tr>`))}</tbody></table></div>
     ${!shown.length && html`<p class="muted">${find ? `No ${isLive ? "running " : ""}run has “${find}” in its name.` : "No run is running."}</p>`}`;
 }
 

@@ -1,7 +1,7 @@
 // @ts-check
 /** Slices and scatter plots: hyperparameters against the metric, or against each other. */
 import { useSame, useVersion } from "./chart_data.js";
-import { Check, Choice, ShadeLegend, Swatch, TrialTip } from "./chart_parts.js";
+import { Check, Choice, ColumnPart, ShadeLegend, Swatch, TrialTip } from "./chart_parts.js";
 import { listCategories } from "./axes.js";
 import { nameOf } from "./brush.js";
 import { ChartTable } from "./chart_table.js";
@@ -73,14 +73,14 @@ function Controls({ data, varying, x, y, color, isMetric, route }) {
   const isLog = (/** @type {"x" | "y"} */ name) => isLogAxis(data, name === "x" ? x : y, query, name);
   return html`<div class="chart-controls">
     <${Choice} label="Across" value=${x} options=${[["", "each hyperparameter"], ...varying.map(option), ...others.map(option)]}
-      onChange=${(/** @type {string} */ key) => setQuery({ sx: key || null, sxlog: null, sz: null })} />
+      onChange=${(/** @type {string} */ key) => setQuery({ sx: key || null, sxlog: null, sz: null })} /><${ColumnPart} data=${data} of=${x} />
     <${Choice} label="Up" value=${y} options=${[...others.map(option), ...varying.map(option)]}
-      onChange=${(/** @type {string} */ key) => setQuery({ sy: key, sylog: null, sz: null })} />
+      onChange=${(/** @type {string} */ key) => setQuery({ sy: key, sylog: null, sz: null })} /><${ColumnPart} data=${data} of=${y} />
     <${Choice} label="Colour" value=${color || "none"} options=${[["none", "none"], ...colors.map(option)]}
-      onChange=${(/** @type {string} */ key) => setQuery({ sc: key })} />
-    ${x && html`<${Check} label="log x" checked=${isLog("x")} onChange=${(/** @type {boolean} */ on) => setQuery({ sxlog: on ? 1 : 0, sz: null })} />`}
-    <${Check} label="log y" checked=${isLog("y")} onChange=${(/** @type {boolean} */ on) => setQuery({ sylog: on ? 1 : 0, sz: null })} />
-    ${isMetric && html`<${Check} label="rank" title="Plot ranks instead of values, so that outliers do not compress the rest" checked=${query.rank === "1"}
+      onChange=${(/** @type {string} */ key) => setQuery({ sc: key })} /><${ColumnPart} data=${data} of=${color} />
+    ${x && html`<${Check} label="Log x" checked=${isLog("x")} onChange=${(/** @type {boolean} */ on) => setQuery({ sxlog: on ? 1 : 0, sz: null })} />`}
+    <${Check} label="Log y" checked=${isLog("y")} onChange=${(/** @type {boolean} */ on) => setQuery({ sylog: on ? 1 : 0, sz: null })} />
+    ${isMetric && html`<${Check} label="Rank" title="Plot ranks instead of values, so that outliers do not compress the rest" checked=${query.rank === "1"}
       onChange=${(/** @type {boolean} */ on) => setQuery({ rank: on ? 1 : null, sz: null })} />`}
     ${x && readRange(query.sz) && html`<${Button} kind="quiet" onClick=${() => setQuery({ sz: null })}>Reset zoom<//>`}
   </div>`;

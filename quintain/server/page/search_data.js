@@ -38,8 +38,30 @@ export function useSearch(data, isWanted = true) {
 
 /** Returns the rung at which each trial was stopped early. @param {any} data @param {any} experiment @returns {Map<number, number>} */
 export function useStops(data, experiment) {
-  const { search } = useSearch(data, Boolean(experiment) && !WITHOUT_RUNGS.includes(experiment.config?.searcher?.name));
+  const { search } = useSearch(data, hasRungs(experiment));
   return useMemo(() => findStops(search), [search]);
+}
+
+/** Returns the rung at which a trial was stopped early, if it was. @param {any} trial @param {any} experiment @returns {number | undefined} */
+export function useStop(trial, experiment) {
+  const [rung, setRung] = useState(/** @type {number | undefined} */ (undefined));
+  useEffect(() => {
+    let isGone = false;
+    setRung(undefined);
+    if (trial?.state === "COMPLETED" && hasRungs(experiment)) {
+      get(`/experiments/${experiment.id}/search`)
+        .then((search) => isGone || setRung(findStops(search).get(trial.id)), () => {}); // The search's own view says what is wrong.
+    }
+    return () => {
+      isGone = true;
+    };
+  }, [trial?.id, trial?.state]);
+  return rung;
+}
+
+/** @param {any} experiment */
+function hasRungs(experiment) {
+  return Boolean(experiment) && !WITHOUT_RUNGS.includes(experiment.config?.searcher?.name);
 }
 
 /** @param {any} search @returns {Map<number, number>} */

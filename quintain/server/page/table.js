@@ -1,6 +1,8 @@
 // @ts-check
 // A table of any number of rows: only those that are seen are in the document, and are used again while scrolling.
 import { Component, h, html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/preact.js";
+import { ColumnPart } from "./chart_parts.js";
+import { describeGroup } from "./comparison.js";
 import * as format from "./format.js";
 
 /** @typedef {import("./column.js").Column} Column */
@@ -20,12 +22,13 @@ const SCROLLBAR = 18;
  *   data: import("./experiment_data.js").ExperimentData, rows: Int32Array, columns: Column[], version: number,
  *   sort: {key: string, descending: boolean}, onSort: (key: string) => void,
  *   selection: Set<number>, onSelect: (ids: number[], isSelected: boolean) => void,
+ *   heads: Map<number, import("./comparison.js").Group>, open: Set<number>, idsAt: (at: number) => number[],
  *   phases: Map<number, string>, stops: Map<number, number>, active: number, onActive: (at: number) => void,
- *   hrefOf: (id: number) => string, onOpen: (id: number) => void, label: string,
+ *   hrefOf: (id: number) => string, onOpen: (at: number) => void, label: string,
  * }} props
  */
 export function VirtualTable(props) {
-  const { data, rows, columns, sort, onSort, selection, onSelect, phases, stops, active, onActive, hrefOf, onOpen, label } = props;
+  const { data, rows, heads, open, idsAt, columns, sort, onSort, selection, onSelect, phases, stops, active, onActive, hrefOf, onOpen, label } = props;
   const box = useRef();
   const [first, setFirst] = useState(0);
   const [height, setHeight] = useState(600);
@@ -53,9 +56,8 @@ export function VirtualTable(props) {
   const head = groups.length ? HEAD + GROUP_HEAD : HEAD;
   const width = columns.reduce((sum, column) => sum + widthOf(column), CHECK);
   const toggle = (/** @type {number} */ at, /** @type {boolean} */ isRange) => {
-    const isSelected = !selection.has(data.ids[rows[at]]);
-    const [from, to] = isRange && anchor.current >= 0 ? [Math.min(anchor.current, at), Math.max(anchor.current, at)] : [at, at];
-    onSelect(Array.from(rows.subarray(from, to + 1), (row) => data.ids[row]), isSelected);
+    const isSelected = !idsAt(at).every((id) => selection.has(id));
+    onSelect(listIds(idsAt, isRange && anchor.current >= 0 ? anchor.current : at, at), isSelected);
     anchor.current = at;
   };
   const actions = useRef(/** @type {any} */ ({}));
@@ -64,7 +66,9 @@ export function VirtualTable(props) {
   for (let at = Math.min(first, Math.max(0, last - numShown)); at < last; at += 1) {
     const row = rows[at];
     const id = data.ids[row];
-    shown.push(h(Row, { key: at % numShown, at, row, data, columns, version: props.version, isSelected: selection.has(id),
+    const group = heads.get(at);
+    shown.push(h(Row, { key: at % numShown, at, row, group, isOpen: group && open.has(id), data, columns, version: props.version,
+      isSelected: idsAt(at).every((one) => selection.has(one)),
       phase: phases.get(id), rung: stops.get(id), isActive: at === active, actions: actions.current }));
   }
   const style = {
@@ -76,13 +80,13 @@ export function VirtualTable(props) {
       aria-rowcount=${rows.length + 1} aria-colcount=${columns.length + 1}
       aria-activedescendant=${active >= first && active < last ? `row-${active}` : undefined}
       onScroll=${onScroll} style=${style}>
-    <${Head} ...${{ data, rows, columns, groups, sort, onSort, selection, onSelect }} />
+    <${Head} ...${{ data, rows, idsAt, columns, groups, sort, onSort, selection, onSelect }} />
     <div class="grid-body" role="rowgroup" style=${{ height: `${rows.length * ROW}px` }}>${shown}</div>
   </div>`;
 }
 
 /** @param {any} props */
-function Head({ data, rows, columns, groups, sort, onSort, selection, onSelect }) {
+function Head({ data, rows, idsAt, columns, groups, sort, onSort, selection, onSelect }) {
   const check = useRef();
   let numSelected = 0;
   if (selection.size) for (const row of rows) numSelected += Number(selection.has(data.ids[row]));
@@ -90,7 +94,7 @@ function Head({ data, rows, columns, groups, sort, onSort, selection, onSelect }
   useLayoutEffect(() => {
     check.current.indeterminate = numSelected > 0 && !isAll;
   });
-  const toggleAll = () => onSelect(Array.from(rows, (row) => data.ids[row]), !isAll);
+  const toggleAll = () => onSelect(listIds(idsAt, 0, rows.length - 1), !isAll);
   return html`<div class="grid-head" role="rowgroup">
     ${groups.length > 0 && html`<div class="grid-row grid-groups" role="presentation"><div></div>
       ${groups.map((/** @type {{name: string, size: number}} */ { name, size }, /** @type {number} */ at) => html`
@@ -100,11 +104,11 @@ function Head({ data, rows, columns, groups, sort, onSort, selection, onSelect }
       <input ref=${check} type="checkbox" checked=${isAll} onChange=${toggleAll} aria-label="Select all shown trials" /></div>
     ${columns.map((/** @type {Column} */ column) => {
       const isSorted = sort.key === column.key;
-      return html`<div key=${column.key} class="grid-cell ${alignOf(column)}" role="columnheader"
+      return html`<div key=${column.key} class="grid-cell ${alignOf(column)}" role="columnheader" aria-label=${format.short(column.label)}
           aria-sort=${isSorted ? (sort.descending ? "descending" : "ascending") : "none"}>
         <button type="button" title=${`${format.short(column.path ?? column.label)}: sort`} onClick=${() => onSort(column.key)}>
-          <span class="grid-label">${format.short(column.label)}</span>
-          ${isSorted && html`<span aria-hidden="true">${sort.descending ? "↓" : "↑"}</span>`}</button></div>`;
+          <span class="grid-label">${format.short(column.metric ? data.shortName(column.key) : column.label)}</span>
+          ${isSorted && html`<span aria-hidden="true">${sort.descending ? "↓" : "↑"}</span>`}</button><${ColumnPart} data=${data} of=${column.key} /></div>`;
     })}</div></div>`;
 }
 
@@ -116,17 +120,18 @@ class Row extends Component {
   }
 
   render() {
-    const { at, row, data, columns, phase, rung, isSelected, isActive, actions } = this.props;
+    const { at, row, group, isOpen, data, columns, phase, rung, isSelected, isActive, actions } = this.props;
     const id = data.ids[row];
-    const cells = columns.map((/** @type {Column} */ column, /** @type {number} */ place) =>
-      drawCell(column, data, row, { place, phase, rung, hrefOf: actions.hrefOf }));
-    const check = h("input", { type: "checkbox", checked: isSelected, tabIndex: -1, "aria-label": `Select trial ${id}`,
+    const cells = columns.map((/** @type {Column} */ column, /** @type {number} */ place) => (group
+      ? drawGroupCell(column, data, group, { place, isOpen, onFold: () => actions.onOpen(at) })
+      : drawCell(column, data, row, { place, phase, rung, hrefOf: actions.hrefOf })));
+    const check = h("input", { type: "checkbox", checked: isSelected, tabIndex: -1, "aria-label": `Select ${group ? group.name : `trial ${id}`}`,
       onClick: (/** @type {MouseEvent} */ event) => actions.toggle(at, event.shiftKey) });
     const props = {
       class: `grid-row${isSelected ? " selected" : ""}${isActive ? " active" : ""}`,
       role: "row", id: `row-${at}`, "aria-rowindex": at + 2, "aria-selected": String(isSelected),
       style: { transform: `translateY(${at * ROW}px)` },
-      onClick: () => actions.onActive(at), onDblClick: () => actions.onOpen(id),
+      onClick: () => actions.onActive(at), onDblClick: () => actions.onOpen(at),
     };
     return h("div", props, h("div", { class: "grid-cell check", role: "gridcell" }, check), cells);
   }
@@ -147,6 +152,24 @@ function drawCell(column, data, row, { place, phase, rung, hrefOf }) {
   const text = column.key === "duration" && value === null ? soFar(data, row) : format.cell(value, column.kind);
   const isWhole = column.kind !== "text" && column.kind !== "number";
   return h("div", { ...props, title: isWhole ? undefined : format.short(value, 1000) || undefined }, text);
+}
+
+/** A cell of the row of several seeds, which unfolds. @param {Column} column @param {any} data @param {import("./comparison.js").Group} group
+ * @param {{place: number, isOpen: boolean, onFold: () => void}} how */
+function drawGroupCell(column, data, { rows, ids, name }, { place, isOpen, onFold }) {
+  const props = { key: place, role: "gridcell", class: `grid-cell ${alignOf(column)}` };
+  if (column.key === "id") {
+    return h("div", props, h("button", { type: "button", class: "seeds", tabIndex: -1, "aria-expanded": String(isOpen), title: name, onClick: onFold },
+      `${isOpen ? "▾" : "▸"} n = ${ids.length}`));
+  }
+  const text = describeGroup(data, column.key, rows);
+  return h("div", { ...props, title: text }, column.kind === "state" ? text.toLowerCase() : text);
+}
+
+/** Returns the trials of rows from one place to another, either way. @param {(at: number) => number[]} idsAt @param {number} from @param {number} to */
+export function listIds(idsAt, from, to) {
+  const [first, last] = [Math.min(from, to), Math.max(from, to)];
+  return Array.from({ length: last - first + 1 }, (_, at) => idsAt(first + at)).flat();
 }
 
 /** How long a trial that goes on took so far. @param {any} data @param {number} row */

@@ -9,6 +9,7 @@ import { duration, number, time } from "./format.js";
 import { flatten, readSpace, shortenPaths } from "./hparams.js";
 import { clean, shorten } from "./log_lines.js";
 import { LastLines, LogsView } from "./logs.js";
+import { useStop } from "./search_data.js";
 import { useSlots } from "./status.js";
 import { CheckpointsView } from "./trial_checkpoints.js";
 import { SystemCharts, TrialCharts } from "./trial_charts.js";
@@ -24,6 +25,7 @@ export function TrialView({ trialId, route, status }) {
   const data = kept.current;
   const [attempt, setAttempt] = useState(0);
   const slots = useSlots(status, trialId);
+  const rung = useStop(data.trial, data.experiment);
   useEffect(() => {
     let stop = () => {};
     let isGone = false;
@@ -49,7 +51,7 @@ export function TrialView({ trialId, route, status }) {
   const hrefOf = (/** @type {string} */ key) => "#" + route.path + "?" + new URLSearchParams({ ...route.query, tab: key });
   const saved = data.checkpoints.filter((one) => one.state === "COMPLETED").length;
   return html`<article class="trial">
-    <${Head} data=${data} status=${status} slots=${slots} />
+    <${Head} data=${data} status=${status} slots=${slots} rung=${rung} />
     <${Facts} data=${data} slots=${slots} />
     ${data.trial.note && html`<p class="trial-note" aria-label="Note">${clean(shorten(data.trial.note, 5000))}</p>`}
     <${Failure} trial=${data.trial} hasLines=${tab !== "logs"} />
@@ -64,12 +66,12 @@ export function TrialView({ trialId, route, status }) {
   </article>`;
 }
 
-/** @param {{data: TrialData, status: any, slots: any[]}} props */
-function Head({ data, status, slots }) {
+/** @param {{data: TrialData, status: any, slots: any[], rung?: number}} props */
+function Head({ data, status, slots, rung }) {
   const { trial, experiment } = data;
   const name = shorten(experiment.config?.name || experiment.description?.split("\n")[0] || "", 200);
   return html`<div class="page-head">
-    <h1>Trial ${trial.id}</h1><${Badge} state=${findState(data, status, slots)} />
+    <h1>Trial ${trial.id}</h1><${Badge} state=${findState(data, status, slots)} rung=${rung} />
     ${!trial.end_time && html`<${Progress} share=${trial.progress} label="progress of the trial" />`}
     <a class="trial-owner" href="#/experiments/${experiment.id}" title=${clean(name)}>experiment ${experiment.id}${name && `: ${clean(name)}`}</a>
     <span class="space"></span><${TrialActions} trial=${trial} experiment=${experiment} />

@@ -3,7 +3,9 @@
 import { html, useEffect, useMemo, useState } from "./vendor/preact.js";
 import { get } from "./api.js";
 import { Chart } from "./chart.js";
+import { AxisControls } from "./chart_parts.js";
 import { colorOf, useTheme } from "./colors.js";
+import { readAxes } from "./curve_choice.js";
 import { bytes, number } from "./format.js";
 import { clean } from "./log_lines.js";
 import { Button, Empty, toast } from "./widgets.js";
@@ -12,7 +14,10 @@ import { Button, Empty, toast } from "./widgets.js";
 /** @typedef {import("./trial_data.js").TrialData} TrialData */
 
 const MANY_CHARTS = 8;
-const AXES = { batches: "batches", time: "time since the start", clock: "time of day" };
+/** @typedef {"batches" | "relative" | "wall"} XAxis */
+/** @type {[XAxis, string][]} */
+const AXES = [["batches", "batches"], ["relative", "time since the start"], ["wall", "time of day"]];
+const KINDS = /** @type {const} */ ({ batches: "number", relative: "duration", wall: "clock" });
 const SYSTEM = {
   cpu_percent: { label: "processor, % of a core", scale: 1 },
   memory_bytes: { label: "memory, MB", scale: 1e-6 },
@@ -30,24 +35,18 @@ export function TrialCharts({ data, route }) {
       ? html`<${Empty} title="No metrics"><p>The trial ended before its first training result.</p><//>`
       : html`<${Empty} title="No metrics yet"><p>Points appear with the first training results.</p><//>`;
   }
-  const axis = /** @type {keyof typeof AXES} */ (query.tx in AXES ? query.tx : "batches");
-  const smoothing = Math.min(0.99, Math.max(0, Number(query.ts) || 0));
+  const axes = readAxes(query, AXES.map(([key]) => key));
   const shown = isAll ? charts : charts.slice(0, MANY_CHARTS);
   return html`<section class="trial-charts" aria-label="Curves">
-    <div class="row trial-charts-bar">
-      <label class="row">Across <select value=${axis} onChange=${(/** @type {any} */ event) => setQuery({ tx: event.target.value })}>
-        ${Object.entries(AXES).map(([key, label]) => html`<option key=${key} value=${key}>${label}</option>`)}</select></label>
-      <label class="row">Smoothing <input type="range" min="0" max="0.99" step="0.01" value=${smoothing} onInput=${(/** @type {any} */ event) => setQuery({ ts: Number(event.target.value) || null })} /></label>
-      <label class="check"><input type="checkbox" checked=${query.tlog === "1"} onChange=${(/** @type {any} */ event) => setQuery({ tlog: event.target.checked ? 1 : null })} />log y</label>
-    </div>
+    <div class="chart-controls"><${AxisControls} across=${AXES} axes=${axes} setQuery=${setQuery} /></div>
     <div class="trial-grid">${shown.map(([short, names]) => html`
-      <${MetricChart} key=${short} short=${short} names=${names} data=${data} axis=${axis} smoothing=${smoothing} isLog=${query.tlog === "1"} />`)}</div>
+      <${MetricChart} key=${short} short=${short} names=${names} data=${data} axis=${axes.x} smoothing=${axes.smoothing} isLog=${axes.yLog} />`)}</div>
     ${charts.length > shown.length && html`<${Button} onClick=${() => setAll(true)}>Show all ${charts.length} metrics<//>`}
   </section>`;
 }
 
 /** Training and validation of one metric; zoomed in, with all points that there are.
- * @param {{short: string, names: string[], data: TrialData, axis: keyof typeof AXES, smoothing: number, isLog: boolean}} props */
+ * @param {{short: string, names: string[], data: TrialData, axis: XAxis, smoothing: number, isLog: boolean}} props */
 function MetricChart({ short, names, data, axis, smoothing, isLog }) {
   const { isDark } = useTheme();
   const [zoom, setZoom] = useState(/** @type {any} */ (null));
@@ -69,12 +68,11 @@ function MetricChart({ short, names, data, axis, smoothing, isLog }) {
       color: colorOf(name.startsWith("validation/") ? 2 : 1, isDark),
     };
   }), [axis, isDark, data.trial.start_time, ...curves]);
-  const kinds = /** @type {const} */ ({ batches: "number", time: "duration", clock: "clock" });
-  return html`<div class="panel"><${Chart} series=${series} xLabel=${AXES[axis]} xKind=${kinds[axis]} yLabel=${clean(short)} yLog=${isLog}
+  return html`<div class="panel"><${Chart} series=${series} xLabel=${new Map(AXES).get(axis)} xKind=${KINDS[axis]} yLabel=${clean(short)} yLog=${isLog}
     smoothing=${smoothing} zoom=${zoom} onZoom=${setZoom} syncKey="trial-${axis}" height=${220} hasLegend=${true} /></div>`;
 }
 
-/** @param {TrialData} data @param {string[]} names @param {keyof typeof AXES} axis @param {number[]} zoom @param {AbortSignal} signal */
+/** @param {TrialData} data @param {string[]} names @param {XAxis} axis @param {number[]} zoom @param {AbortSignal} signal */
 async function fetchDetails(data, names, axis, zoom, signal) {
   const found = await Promise.all(names.map((name) => {
     const curve = data.curve(name);
@@ -97,10 +95,10 @@ export function findBatches(batches, places, [lo, hi]) {
   return [batches[before] ?? 0, batches[after] ?? batches[batches.length - 1] ?? 0];
 }
 
-/** @param {Curve} curve @param {keyof typeof AXES} axis @param {number | null} start */
+/** @param {Curve} curve @param {XAxis} axis @param {number | null} start */
 function findPlaces(curve, axis, start) {
   if (axis === "batches") return curve.batches;
-  const origin = axis === "time" ? (start ?? curve.times[0] ?? 0) : 0;
+  const origin = axis === "relative" ? (start ?? curve.times[0] ?? 0) : 0;
   return curve.times.map((secs) => secs - origin);
 }
 

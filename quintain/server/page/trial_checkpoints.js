@@ -1,6 +1,7 @@
 // @ts-check
 // What a trial saved.
 import { html, useState } from "./vendor/preact.js";
+import { RegisterForm } from "./action_forms.js";
 import { address, del, post } from "./api.js";
 import { bytes, number, time } from "./format.js";
 import { clean } from "./log_lines.js";
@@ -12,6 +13,7 @@ export function CheckpointsView({ data }) {
   const [isAll, setAll] = useState(false);
   const [chosen, setChosen] = useState(/** @type {any} */ (null));
   const problem = useEditProblem(data.experiment);
+  const [registered, setRegistered] = useState(/** @type {any} */ (null));
   const { checkpoints, trial } = data;
   if (!checkpoints.length) {
     return html`<${Empty} title="No checkpoints yet"><p>A trial is saved when its search asks for it, when it is paused, and at its end.</p><//>`;
@@ -22,16 +24,17 @@ export function CheckpointsView({ data }) {
     ${shown.length ? html`<div class="plain-box"><table class="plain">
       <thead><tr><th scope="col">Checkpoint</th><th scope="col" class="number">Batches</th><th scope="col" class="number">${data.experiment.config?.searcher?.metric ?? "metric"}</th>
         <th scope="col" class="number">Size</th><th scope="col">Saved</th><th scope="col">State</th><th scope="col"><span class="visually-hidden">Actions</span></th></tr></thead>
-      <tbody>${shown.map((one) => html`<${Row} key=${one.uuid} checkpoint=${one} problem=${problem} isLatest=${one.uuid === trial.latest_checkpoint} onDelete=${() => setChosen(one)} />`)}</tbody>
+      <tbody>${shown.map((one) => html`<${Row} key=${one.uuid} checkpoint=${one} problem=${problem} isLatest=${one.uuid === trial.latest_checkpoint} onRegister=${() => setRegistered(one)} onDelete=${() => setChosen(one)} />`)}</tbody>
     </table></div>` : html`<p class="muted">The files of all ${checkpoints.length} were deleted; checkpoint_storage in the config says which are kept.</p>`}
-    ${numDeleted > 0 && html`<p><label class="check"><input type="checkbox" checked=${isAll} onChange=${() => setAll(!isAll)} />also the ${numDeleted} whose files were deleted</label></p>`}
+    ${numDeleted > 0 && html`<p><label class="check"><input type="checkbox" checked=${isAll} onChange=${() => setAll(!isAll)} />Also the ${numDeleted} whose files were deleted</label></p>`}
+    ${registered && html`<${RegisterForm} checkpoint=${registered} onClose=${() => setRegistered(null)} />`}
     ${chosen && html`<${Confirm} title="Delete a checkpoint" action="Delete" onClose=${() => setChosen(null)} onDo=${() => remove(data, chosen)}>
       <p>The files of <code>${clean(chosen.uuid)}</code> (${bytes(sizeOf(chosen))}) will be gone.</p><//>`}
   </section>`;
 }
 
-/** @param {{checkpoint: any, problem: string, isLatest: boolean, onDelete: () => void}} props `problem` says why nothing may be changed */
-function Row({ checkpoint, problem, isLatest, onDelete }) {
+/** @param {{checkpoint: any, problem: string, isLatest: boolean, onRegister: () => void, onDelete: () => void}} props `problem` says why nothing may be changed */
+function Row({ checkpoint, problem, isLatest, onRegister, onDelete }) {
   const [isOpen, setOpen] = useState(false);
   const { uuid, state } = checkpoint;
   const files = Object.entries(checkpoint.files ?? {}).filter(([name]) => !name.endsWith("/"));
@@ -41,7 +44,7 @@ function Row({ checkpoint, problem, isLatest, onDelete }) {
       <td class="number">${number(checkpoint.total_batches)}</td><td class="number">${number(checkpoint.metric)}</td>
       <td class="number">${bytes(sizeOf(checkpoint))}</td><td class="nowrap">${time(checkpoint.time)}</td><td><${Badge} state=${state} /></td>
       <td class="right nowrap">${state === "COMPLETED" && html`<a class="button plain" href=${address(`/checkpoints/${encodeURIComponent(uuid)}/archive.tar`)} download>Download</a>
-        ${" "}<${ExportModel} uuid=${uuid} problem=${problem} /> <${Button} kind="quiet" disabled=${Boolean(problem)} title=${problem || undefined} onClick=${onDelete}>Delete<//>`}</td></tr>
+        ${" "}<${ExportModel} uuid=${uuid} problem=${problem} /> <${Button} disabled=${Boolean(problem)} title=${problem || "Register it as a version of a model"} onClick=${onRegister}>Register<//> <${Button} kind="quiet" disabled=${Boolean(problem)} title=${problem || undefined} onClick=${onDelete}>Delete<//>`}</td></tr>
     ${isOpen && html`<tr class="files"><td colspan="7"><p class="mono">${clean(uuid)}</p>
       <ul>${files.map(([name, size]) => html`<li key=${name}>${state === "COMPLETED"
         ? html`<a href=${fileAddress(uuid, name)} download>${clean(name)}</a>` : clean(name)} <span class="muted">${bytes(/** @type {number} */ (size))}</span></li>`)}</ul></td></tr>`}`;

@@ -1,17 +1,18 @@
 // @ts-check
 // The table of trials with its columns, order and keys.
 import { html, useMemo, useRef, useState } from "./vendor/preact.js";
+import { useGroups } from "./chart_data.js";
+import { SeedSwitch } from "./chart_parts.js";
 import * as format from "./format.js";
 import { useKeys } from "./keys.js";
-import { sortRows, toCsv } from "./rows.js";
-import { VirtualTable } from "./table.js";
+import { layGroups, sortRows, toCsv } from "./rows.js";
+import { listIds, VirtualTable } from "./table.js";
 import { Button, Empty, Menu, download } from "./widgets.js";
 
 /** @typedef {import("./column.js").Column} Column */
 /** @typedef {import("./experiment_data.js").ExperimentData} ExperimentData */
 
 const MOST_HPARAMS = 8;
-const USUAL = ["id", "state", "best_metric", "latest_metric", "total_batches", "duration"];
 const GROUPS = [["trial", "Trial"], ["hparam", "Hyperparameters"], ["metric", "Metrics"]];
 const PAGE = 20;
 
@@ -20,8 +21,11 @@ export function TrialsTab({ data, experiment, visible, version, status, stops, s
   const { query, setQuery, go } = route;
   const [active, setActive] = useState(-1);
   const { key, descending } = readSort(query.sort, data);
-  const rows = useMemo(() => sortRows(data, visible, key, descending), [data, version, visible, key, descending]);
-  const columns = useMemo(() => pickColumns(data, query.cols), [data, data.columns.length, query.cols]);
+  const { groups, isGrouped } = useGroups(data, visible, query);
+  const [open, setOpen] = useState(/** @type {Set<number>} */ (new Set()));
+  const { rows, heads } = useMemo(() => (isGrouped ? layGroups(data, groups, key, descending, open) : { rows: sortRows(data, visible, key, descending), heads: new Map() }),
+    [data, version, visible, groups, isGrouped, open, key, descending]);
+  const columns = useMemo(() => pickColumns(data, query.cols), [data, version, query.cols]);
   const phases = useMemo(() => readPhases(status, data.id), [status, data.id]);
   const onSort = (/** @type {string} */ next) => {
     const isDown = next === key ? !descending : isBestFirst(next, data);
@@ -32,11 +36,18 @@ export function TrialsTab({ data, experiment, visible, version, status, stops, s
     for (const id of ids) next[isSelected ? "add" : "delete"](id);
     setSelection(next);
   };
-  const onOpen = (/** @type {number} */ id) => go(`/trials/${id}`);
-  useTableKeys({ data, rows, active, setActive, selection, setSelection, onSelect, onOpen });
+  const idsAt = (/** @type {number} */ at) => heads.get(at)?.ids ?? [data.ids[rows[at]]];
+  const onOpen = (/** @type {number} */ at) => {
+    const group = heads.get(at);
+    if (!group) return go(`/trials/${data.ids[rows[at]]}`);
+    const next = new Set(open);
+    if (!next.delete(group.id)) next.add(group.id);
+    return setOpen(next);
+  };
+  useTableKeys({ rows, idsAt, active, setActive, selection, setSelection, onSelect, onOpen });
   if (!data.numRows) return html`<${NoTrials} experiment=${experiment} />`;
   if (!rows.length) return html`<${NoneFits} data=${data} setQuery=${setQuery} />`;
-  const props = { data, rows, columns, version, sort: { key, descending }, onSort, selection, onSelect, phases, stops, active, onOpen };
+  const props = { data, rows, heads, open, idsAt, columns, version, sort: { key, descending }, onSort, selection, onSelect, phases, stops, active, onOpen };
   return html`<${VirtualTable} ...${props} onActive=${setActive} hrefOf=${hrefOf} label="Trials" />`;
 }
 
@@ -45,15 +56,17 @@ export function TableTools({ data, visible, route }) {
   const { query, setQuery } = route;
   const save = () => {
     const { key, descending } = readSort(query.sort, data);
-    const text = toCsv(data, sortRows(data, visible, key, descending), data.columnNames());
+    // All values of a metric have columns of their own.
+    const keys = data.columnNames().filter((/** @type {string} */ name) => !data.metricNames.includes(name));
+    const text = toCsv(data, sortRows(data, visible, key, descending), keys);
     download(`experiment-${data.id}.csv`, text, "text/csv");
   };
-  return html`<span class="row"><${Columns} data=${data} chosen=${query.cols} setQuery=${setQuery} />
+  return html`<span class="row"><${SeedSwitch} ...${useGroups(data, visible, query)} /><${Columns} data=${data} chosen=${query.cols} setQuery=${setQuery} />
     <${Button} onClick=${save} title="All filtered trials, with all columns">CSV<//></span>`;
 }
 
 /** Walks and selects rows by keys. @param {any} table */
-function useTableKeys({ data, rows, active, setActive, selection, setSelection, onSelect, onOpen }) {
+function useTableKeys({ rows, idsAt, active, setActive, selection, setSelection, onSelect, onOpen }) {
   const from = useRef(-1);
   const go = (/** @type {number} */ at) => setActive(Math.max(0, Math.min(rows.length - 1, at)));
   const by = (/** @type {number} */ step) => () => go(active + step);
@@ -61,15 +74,13 @@ function useTableKeys({ data, rows, active, setActive, selection, setSelection, 
   const select = (/** @type {KeyboardEvent} */ event) => {
     if (!isThere) return;
     const start = event.shiftKey && from.current >= 0 ? from.current : active;
-    const range = rows.subarray(Math.min(start, active), Math.max(start, active) + 1);
-    const ids = Array.from(range, (row) => data.ids[row]);
-    onSelect(ids, event.shiftKey || !selection.has(data.ids[rows[active]]));
+    onSelect(listIds(idsAt, start, active), event.shiftKey || !idsAt(active).every((/** @type {number} */ id) => selection.has(id)));
     from.current = active;
   };
   useKeys({
     j: by(1), k: by(-1), ArrowDown: by(1), ArrowUp: by(-1), PageDown: by(PAGE), PageUp: by(-PAGE),
     Home: () => go(0), End: () => go(rows.length - 1), x: select, X: select,
-    Enter: (event) => isThere && !(event.target instanceof HTMLButtonElement) && onOpen(data.ids[rows[active]]),
+    Enter: (event) => isThere && !(event.target instanceof HTMLButtonElement) && onOpen(active),
     Escape: () => selection.size && setSelection([]),
   });
 }
@@ -122,7 +133,8 @@ function pickColumns(data, chosen) {
   if (picked.length) return picked;
   const fixed = new Set(data.hparams.filter(({ kind }) => kind === "const").map(({ path }) => path));
   const varied = data.columns.filter(({ source, path }) => source === "hparam" && !fixed.has(/** @type {string} */ (path)));
-  return [...data.columns.filter(({ key }) => USUAL.includes(key)), ...varied.slice(0, MOST_HPARAMS)];
+  const usual = ["id", "state", data.searchedKey, "latest_metric", "total_batches", "duration"].flatMap((key) => data.column(key) ?? []);
+  return [...usual, ...varied.slice(0, MOST_HPARAMS)];
 }
 
 /** Which of the active trials run, and which wait for slots. @param {any} status @param {number} id */
@@ -139,7 +151,7 @@ function readPhases(status, id) {
 function readSort(text, data) {
   const key = (text ?? "").replace(/^-/, "");
   if (data.column(key)) return { key, descending: text?.startsWith("-") ?? false };
-  return { key: "best_metric", descending: isBestFirst("best_metric", data) };
+  return { key: data.searchedKey, descending: isBestFirst(data.searchedKey, data) };
 }
 
 /** Whether the first click on a column puts large values first: those of metrics that are better so.

@@ -10,10 +10,11 @@ export function Button({ onClick, kind = "plain", title, disabled, label, presse
     aria-label=${label} aria-pressed=${pressed === undefined ? undefined : String(pressed)}>${children}</button>`;
 }
 
-/** The state of an experiment or trial, told by colour and word. @param {{state: string}} props */
-export function Badge({ state }) {
-  const name = String(state).toLowerCase();
-  return html`<span class="badge state-${name.replace(/^stopping_.*/, "stopping")}">${name.replace("_", " ")}</span>`;
+/** The state of an experiment or trial, told by colour and word; a search ends a trial early at a rung.
+ * @param {{state: string, rung?: number}} props */
+export function Badge({ state, rung }) {
+  const name = state === "COMPLETED" && rung !== undefined ? `stopped, rung ${rung}` : String(state).toLowerCase();
+  return html`<span class="badge state-${name.replace(/^stopping_.*/, "stopping").split(",")[0]}">${name.replace("_", " ")}</span>`;
 }
 
 /** @param {{share: number, label?: string}} props */
@@ -49,8 +50,8 @@ export function Problem({ error, retry }) {
     ${retry && html`<${Button} onClick=${retry}>Try again<//>`}</div>`;
 }
 
-/** Links that look like tabs.
- * @param {{tabs: {key: string, label: string, count?: string}[], current: string, hrefOf: (key: string) => string,
+/** Links that look like tabs. A count that is null is not known yet, and has its room.
+ * @param {{tabs: {key: string, label: string, count?: string | number | null}[], current: string, hrefOf: (key: string) => string,
  *   label?: string}} props */
 export function Tabs({ tabs, current, hrefOf, label = "views" }) {
   const bar = useRef();

@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 from quintain import errors
 from quintain.records import team
 from quintain.records.views import master_status
-from quintain.server import monitoring
+from quintain.server import monitoring, saved_views
 from quintain.server.http import responses
 from quintain.server.routes import parts as parts_lib
 from quintain.server.runs import run_samples
@@ -53,6 +53,17 @@ class Shown:
 
     runs: Annotated[list[str], pydantic.FailFast()] = dataclasses.field(default_factory=list)
     """These runs of `quintain train`, as `/runs` names them."""
+
+
+@dataclasses.dataclass
+class NewView:
+    """A view of the page to be saved."""
+
+    __pydantic_config__ = responses.STRICT_FIELDS
+
+    name: str
+    address: str
+    """What follows `#` in the page's address."""
 
 
 @router.get("/slots", response_model=list[master_status.SlotStatus])
@@ -146,6 +157,26 @@ def sign_out(parts: parts_lib.Given, request: fastapi.Request) -> fastapi.Respon
         )
     parts.sign_in.sessions.end(session)
     return responses.to_response({})
+
+
+@router.get("/views", response_model=list[saved_views.SavedView])
+def list_views(parts: parts_lib.Given) -> fastapi.Response:
+    """Lists named views of the page."""
+    return responses.to_response(parts.views.list_views())
+
+
+@router.put("/views", response_model=list[saved_views.SavedView])
+def save_view(parts: parts_lib.Given, view: NewView) -> fastapi.Response:
+    """Saves a view of the page, in place of one of the same name, and lists all."""
+    parts.views.save(view.name, view.address)
+    return list_views(parts)
+
+
+@router.delete("/views", response_model=list[saved_views.SavedView])
+def delete_view(parts: parts_lib.Given, name: str) -> fastapi.Response:
+    """Deletes a named view, and lists all others."""
+    parts.views.delete(name)
+    return list_views(parts)
 
 
 @router.get("/runs")

@@ -10,7 +10,14 @@ import fastapi
 from quintain.cluster.agents import agent_launcher
 from quintain.master import master as master_lib
 from quintain.records.views import master_status
-from quintain.server import code_uploads, direct_calls, exports, monitoring, tensorboards
+from quintain.server import (
+    code_uploads,
+    direct_calls,
+    exports,
+    monitoring,
+    saved_views,
+    tensorboards,
+)
 from quintain.server.feed import feed as feed_lib
 from quintain.server.runs import run_index
 from quintain.server.runs import run_reader as run_reader_lib
@@ -61,6 +68,9 @@ class Parts:
 
     runs: run_index.RunIndex
     """Runs of `quintain train`."""
+
+    views: saved_views.SavedViews
+    """Named views of the page."""
 
     agents: agent_launcher.AgentLauncher | None
     """Answers agents of other machines; None if there are none."""

@@ -1,6 +1,7 @@
 """Routes of the calls in `client.calls`: what users, their programs and the page ask for."""
 
 import contextlib
+import dataclasses
 import os
 import pathlib
 import time
@@ -16,7 +17,7 @@ from quintain.client import call_table
 from quintain.client import calls as calls_lib
 from quintain.master import user_commands
 from quintain.records import team
-from quintain.records.rows import checkpoint, codec, experiment
+from quintain.records.rows import checkpoint, codec, experiment, registered_model
 from quintain.records.views import master_status
 from quintain.server.routes import declared
 from quintain.server.routes import parts as parts_lib
@@ -28,7 +29,8 @@ _BY_HAND: Final = frozenset(
 """Calls whose addresses take or give more, or ask who asks; see `trial_data` and `overview`."""
 
 _TOLD: Final = frozenset(
-    {"activate", "changes", "drain", "note", "parent_id", "paths", "project", "role"}
+    {"activate", "alias", "changes", "drain", "margin", "metric_name", "not_worse_than", "note"}
+    | {"parent_id", "paths", "project", "role"}
 )
 """Arguments that are told besides those in the path. Others may hold secrets, such as a config."""
 
@@ -70,6 +72,12 @@ def build_router(parts: parts_lib.Parts) -> fastapi.APIRouter:
     def delete_checkpoint(commands: user_commands.Commands, uuid: str) -> checkpoint.Checkpoint:
         return commands.delete_checkpoint(calls.get_checkpoint(uuid).uuid)
 
+    def register_model(
+        commands: user_commands.Commands, name: str, *, checkpoint: str, **given: Any
+    ) -> registered_model.ModelVersion:
+        uuid = calls.get_checkpoint(checkpoint).uuid
+        return commands.register_model(name, checkpoint=uuid, **given)
+
     def add_run_dirs(paths: Sequence[str]) -> None:
         parts.runs.add(check_folders(paths))
 
@@ -78,7 +86,9 @@ def build_router(parts: parts_lib.Parts) -> fastapi.APIRouter:
         {name: call for name, call in all_calls.items() if name not in _BY_HAND},
         {
             **declared.find_answers(calls, calls_lib.Calls),
-            "get_info": lambda: parts.info,
+            "get_info": lambda: dataclasses.replace(
+                parts.info, run_dirs=tuple(map(str, parts.runs.directories))
+            ),
             "get_summary": master.summary,
             "stop_master": stop_master,
             "count_upload": lambda name: {"received": parts.uploads.count(name)},
@@ -95,6 +105,7 @@ def build_router(parts: parts_lib.Parts) -> fastapi.APIRouter:
             "create_experiment": create_experiment,
             "update_experiment": update_experiment,
             "delete_checkpoint": delete_checkpoint,
+            "register_model": register_model,
         },
         note=_note,
     )

@@ -31,7 +31,9 @@ MAX_RUNS: Final = 2_000
 """Most runs that are listed."""
 
 _FRESH_SECS: Final = 2.0
-_PARTS_OF_RUNS: Final = frozenset({"train", "validation", "translations", "logs"})
+PARTS_OF_RUNS: Final = frozenset({"train", "validation", "translations", "logs"})
+"""Directories in that of a run with what it records."""
+
 
 logger = logging.getLogger(__name__)
 
@@ -78,6 +80,12 @@ class RunIndex:
         with self._lock:
             self._directories = tuple(dict.fromkeys((*self._directories, *directories)))
             self._found_secs = None
+
+    @property
+    def directories(self) -> tuple[pathlib.Path, ...]:
+        """Folders that are looked into."""
+        with self._lock:
+            return self._directories
 
     def list_runs(self) -> list[FoundRun]:
         """Returns all runs, those of folders first."""
@@ -162,7 +170,7 @@ def _list_directories(path: pathlib.Path) -> list[pathlib.Path]:
                 for entry in entries
                 if entry.is_dir(follow_symlinks=False)
                 and not entry.name.startswith(".")
-                and entry.name not in _PARTS_OF_RUNS
+                and entry.name not in PARTS_OF_RUNS
             )
     except OSError:
         return []  # It is gone, or not ours.

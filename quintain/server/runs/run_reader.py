@@ -1,5 +1,7 @@
 """Reader of a run's directory: progress, settings, checkpoints and curves."""
 
+import hashlib
+import math
 import os
 import pathlib
 import re
@@ -31,7 +33,8 @@ _CHECKPOINT_FILE: Final = re.compile(
     r"(?P<name>.*-(?P<step>\d{1,15}))\.(index|data-\d{5}-of-\d{5})"
 )
 _FORMER_FILE: Final = re.compile(rf"{re.escape(run_index.PARAMS_FILE)}\.\d{{1,6}}")
-
+_SEED: Final = re.compile(r"\bseed: [^,}\n]*")
+_ID_LETTERS: Final = 16
 
 _BRIEF: Final = re.compile(
     # As `quintain train` writes it: a name, and a number directly below `trainer`.
@@ -47,6 +50,8 @@ class RunReader:
     def __init__(self) -> None:
         self._settings: dict[pathlib.Path, tuple[object, dict[str, Any], str]] = {}
         self._briefs: dict[pathlib.Path, tuple[object, dict[str, Any], str]] = {}
+        self._ranges: dict[pathlib.Path, tuple[str, dict[str, tuple[float, float]]]] = {}
+        self._ids: dict[pathlib.Path, tuple[object, str]] = {}
         self._lock = threading.Lock()
 
     def summarize(self, found: run_index.FoundRun) -> training_run.TrainingRun:
@@ -75,7 +80,9 @@ class RunReader:
             step=step,
             train_steps=train_steps,
             metrics=metrics,
+            ranges=self._find_ranges(directory),
             time=last_secs,
+            settings_id=self._find_settings_id(directory),
             problem=problem,
         )
 
@@ -131,9 +138,43 @@ class RunReader:
         """Forgets the settings of runs that are not listed any more."""
         kept = set(paths)
         with self._lock:
-            for settings in (self._settings, self._briefs):
-                for path in settings.keys() - kept:
-                    del settings[path]
+            for known in (self._settings, self._briefs, self._ranges, self._ids):
+                for path in known.keys() - kept:
+                    del known[path]
+
+    def _find_ranges(self, directory: pathlib.Path) -> dict[str, tuple[float, float]]:
+        """Returns the extents of the metrics of evaluations; only new records are read."""
+        with self._lock:
+            cursor, ranges = self._ranges.get(directory, ("", {}))
+        new = run_lines.read_new(directory / EVALUATIONS_FILE, cursor)
+        ranges = {} if new.is_reset else dict(ranges)
+        for entry in new.entries:
+            for name, value in run_lines.flatten(entry["metrics"]).items():
+                if math.isfinite(value):
+                    low, high = ranges.get(name, (value, value))
+                    ranges[name] = (min(low, value), max(high, value))
+        with self._lock:
+            self._ranges[directory] = (new.cursor, ranges)
+        return ranges
+
+    def _find_settings_id(self, directory: pathlib.Path) -> str:
+        path = directory / run_index.PARAMS_FILE
+        try:
+            mark = _mark(path.lstat())
+        except OSError:
+            return ""
+        with self._lock:
+            known = self._ids.get(directory)
+        if known is None or known[0] != mark:
+            files = ((path, _MAX_PARAMS_BYTES), (directory / GIN_FILE, _MAX_FILE_BYTES))
+            texts = [run_lines.read_text(file, most) for file, most in files]
+            is_whole = texts[0] is not None and not any(text and text[1] for text in texts)
+            shared = [_SEED.sub("seed:", text[0]) if text else "" for text in texts]
+            digest = hashlib.sha256("\0".join(shared).encode()).hexdigest()[:_ID_LETTERS]
+            known = (mark, digest if is_whole else "")
+            with self._lock:
+                self._ids[directory] = known
+        return known[1]
 
     def _read_settings(
         self, directory: pathlib.Path, *, is_brief: bool = False
@@ -149,7 +190,7 @@ class RunReader:
             found = path.lstat()
         except OSError as error:
             return {}, f"{run_index.PARAMS_FILE}: {error.strerror}."
-        mark = (found.st_mtime_ns, found.st_size, found.st_ino)
+        mark = _mark(found)
         with self._lock:
             kept = [self._settings, *([self._briefs] if is_brief else [])]
             known = next((one for each in kept if (one := each.get(directory))), None)
@@ -159,6 +200,11 @@ class RunReader:
             with self._lock:
                 (self._briefs if brief else self._settings)[directory] = known
         return known[1], known[2]
+
+
+def _mark(found: os.stat_result) -> object:
+    """Returns what changes whenever a file does."""
+    return (found.st_mtime_ns, found.st_size, found.st_ino)
 
 
 def _parse_settings(path: pathlib.Path) -> tuple[dict[str, Any], str]:

@@ -111,6 +111,13 @@ TABLE: Final[Mapping[str, Mapping[str, Rule]]] = {
     "/master/stop": {"POST": _ADMIN},
     "/master/summary": {"GET": _OWN},
     "/metrics": {"GET": Rule(Client.USER | Client.METRICS, team.Role.VIEWER)},
+    "/models": {"GET": _PAGE},
+    "/models/{name}": {"GET": _READ},
+    # Whatever is in a path may run where it is served, so that a cookie can't name one.
+    "/models/{name}/paths": {"POST": _ADMIN},
+    "/models/{name}/versions": {"POST": _PAGE_EDIT},
+    "/models/{name}/versions/{version}": {"DELETE": _EDIT},
+    "/models/{name}/versions/{version}/promote": {"POST": _PAGE_EDIT},
     "/nodes": {"GET": _OWN},
     "/nodes/{name}/activate": {"POST": _ADMIN},
     "/nodes/{name}/drain": {"POST": _ADMIN},
@@ -153,6 +160,11 @@ TABLE: Final[Mapping[str, Mapping[str, Rule]]] = {
     "/uploads/{name}": {"GET": _EDIT._replace(is_any=True), "PUT": _EDIT._replace(is_any=True)},
     "/users": {"GET": _READ},
     "/users/{name}/roles": {"PUT": _ADMIN, "DELETE": _ADMIN},
+    "/views": {
+        "GET": _PAGE_OWN,
+        "PUT": _PAGE_EDIT._replace(is_any=True),
+        "DELETE": _PAGE_EDIT._replace(is_any=True),
+    },
     "/whoami": {"GET": _PAGE_OWN},
 }
 """Rules by method, by the pattern of an address below the prefix of all of them."""

@@ -22,6 +22,7 @@ from quintain.search import space as space_lib
 from quintain.trials import trial_context
 from quintain.trials.process import trial_loader
 
+_KERAS_MODULE: Final = "quintain.trials.keras.keras_trial"
 _DIRECTIONS: Final = "searcher.directions"
 _PROCESSES: Final = "resources.processes_per_trial"
 
@@ -40,15 +41,15 @@ def find_problems(
     try:
         if entrypoint is not None and entrypoint.startswith(experiment_spec.REGISTERED_PREFIX):
             task_trial = importlib.import_module("quintain.trials.task_trial")
-            declared = task_trial.check(config, model_dir)
-            if settings is not None:
-                own = config.get("searcher", {}).get("directions") or {}
-                settings[_DIRECTIONS] = {**declared, **own}
+            _set_directions(task_trial.check(config, model_dir), config, settings)
         else:
             _offer_context(config)
             loaded = trial_loader.load_trial(model_dir or "", entrypoint)
             importlib.import_module(loaded.controller_module)
             _check_processes(config, loaded, {} if settings is None else settings)
+            if loaded.controller_module == _KERAS_MODULE:
+                directions = importlib.import_module("quintain.trials.keras.keras_directions")
+                _set_directions(directions.find(pathlib.Path(model_dir or "")), config, settings)
     except errors.ConfigError as error:
         return list(error.problems) or [_to_problem(str(error))]
     except errors.QuintainError as error:
@@ -56,6 +57,15 @@ def find_problems(
     except Exception as error:  # noqa: BLE001 - user code raises what it likes
         return [errors.Problem("entrypoint", f"{type(error).__name__}: {error}")]
     return []
+
+
+def _set_directions(
+    declared: Mapping[str, str], config: Mapping[str, Any], settings: dict[str, Any] | None
+) -> None:
+    """Sets which values of metrics are the best; those of the config count first."""
+    own = (config.get("searcher") or {}).get("directions") or {}
+    if settings is not None and (declared or own):
+        settings[_DIRECTIONS] = {**declared, **own}
 
 
 def _check_processes(

@@ -127,26 +127,28 @@ def _load_named(
     directory: pathlib.Path, entrypoint: str
 ) -> tuple[type[Any], list[types.ModuleType]]:
     module_name, colon, class_name = entrypoint.partition(":")
-    if not colon or not module_name or not class_name:
+    if not colon or not module_name or not class_name or "/" in class_name:
         raise errors.TrialError(
             f"entrypoint: got {entrypoint!r}, expected `module:Class` or `experiment:NAME`."
         )
     relative = pathlib.Path(*module_name.split("."))
-    if not any(
+    is_there = "/" not in module_name and any(
         (directory / path).exists() for path in (relative.with_suffix(".py"), relative)
-    ) and not _is_importable(module_name):
-        files = [path.stem for path in directory.glob("*.py")]
+    )
+    if not is_there and not _is_importable(module_name):
         raise errors.TrialError(
             f"entrypoint: there is no module {module_name!r} in {directory}. "
-            + trial_context.describe_names(module_name, files)
+            + _describe_modules(directory, module_name)
         )
-    module = _import(directory, module_name)
+    module = import_file(directory, module_name)
     owner: Any = module
     for part in class_name.split("."):
         if not hasattr(owner, part):
+            trials = _find_trials(module)
+            known = trial_context.describe_names(class_name, trials)
             raise errors.TrialError(
                 f"entrypoint: {module.__file__} has no {class_name!r}. "
-                + trial_context.describe_names(class_name, _find_trials(module))
+                + (known if trials else f"It has no subclass of {_KINDS} at all.")
             )
         owner = getattr(owner, part)
     if not _is_trial(owner):
@@ -154,6 +156,17 @@ def _load_named(
             f"entrypoint: {entrypoint!r} is {owner!r}, expected a subclass of {_KINDS}."
         )
     return owner, _modules_of(owner, module)
+
+
+def _describe_modules(directory: pathlib.Path, name: str) -> str:
+    """Returns the modules of a directory and of those in it, or what to do if there are none."""
+    files = [path.relative_to(directory) for path in directory.glob("*.py")]
+    files += [path.relative_to(directory) for path in directory.glob("*/*.py")]
+    names = {".".join(path.with_suffix("").parts).removesuffix(".__init__") for path in files}
+    if not names:
+        return "It has no Python files; give the directory with the trial's code."
+    dotted = name.removesuffix(".py").replace("/", ".")
+    return trial_context.describe_names(dotted, names - {"__init__"})
 
 
 def _is_importable(module_name: str) -> bool:
@@ -175,7 +188,7 @@ def _search(directory: pathlib.Path) -> tuple[type[Any], list[types.ModuleType]]
         names = [_MODEL_FILE]
     found: dict[str, tuple[type[Any], types.ModuleType]] = {}
     for name in names:
-        module = _import(directory, name)
+        module = import_file(directory, name)
         for class_name, trial_class in _find_trials(module).items():
             if trial_class.__module__ == module.__name__:
                 found[class_name] = (trial_class, module)
@@ -203,8 +216,8 @@ def _choose(
 def _no_choice(found: Mapping[str, type[Any]], directory: pathlib.Path) -> errors.TrialError:
     if not found:
         return errors.TrialError(
-            f"{directory}: there is no subclass of {_KINDS} in it. Name it in the config: "
-            "`entrypoint: module:Class`."
+            f"{directory}: there is no subclass of {_KINDS} in it. Give the directory of the "
+            "trial's code, or name its class in the config: `entrypoint: module:Class`."
         )
     places = ", ".join(f"{name} ({_place(one)})" for name, one in sorted(found.items()))
     return errors.TrialError(
@@ -250,8 +263,12 @@ def _modules_of(trial_class: type[Any], module: types.ModuleType) -> list[types.
     return [module] if own is None or own is module else [module, own]
 
 
-def _import(directory: pathlib.Path, name: str) -> types.ModuleType:
-    """Imports a module of the directory, as a part of the package where it needs to be one."""
+def import_file(directory: pathlib.Path, name: str) -> types.ModuleType:
+    """Imports a module of the directory, as a part of the package where it needs to be one.
+
+    Raises:
+        TrialError: If it raises, with its file and line.
+    """
     try:
         return importlib.import_module(name)
     except ImportError as error:

@@ -3,13 +3,20 @@ import pytest
 from quintain.records.rows import states
 
 
-@pytest.mark.parametrize("command", ["pause", "activate", "cancel", "kill"])
+@pytest.mark.parametrize("command", ["pause", "activate", "cancel"])
 def test_commands_go_to_all_experiments_that_are_named(quintain, calls_fake, command):
     code, stdout, _ = quintain("experiment", command, 2, 1)
 
     assert code == 0
     assert calls_fake.done == [(command, 2), (command, 1)]
     assert "Experiment 1 is COMPLETED." in stdout
+
+
+@pytest.mark.parametrize("words", [("cancel", "--now"), ("kill",)])
+def test_cancel_at_once_is_kill(quintain, calls_fake, words):
+    quintain("experiment", *words, 2)
+
+    assert calls_fake.done == [("kill", 2)]
 
 
 def test_archive_of_one_that_runs_fails_and_the_others_are_archived(quintain, calls_fake):

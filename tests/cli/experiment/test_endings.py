@@ -6,7 +6,7 @@ from quintain.cli.experiment import endings
 from quintain.records.rows import states
 
 
-def test_the_result_names_the_best_trial_its_checkpoint_and_the_failures(calls_fake):
+def test_the_result_names_the_best_trial_its_model_and_the_failures(calls_fake):
     taken = snapshot.Follower(calls_fake, 1).take()
 
     assert endings.describe_result(taken, "some-uuid") == [
@@ -14,7 +14,7 @@ def test_the_result_names_the_best_trial_its_checkpoint_and_the_failures(calls_f
         "Best: accuracy 0.75 (trial 2)",
         "  lr: 0.05",
         "  units: 16",
-        "Checkpoint: quintain checkpoint download some-uuid",
+        "Its model: quintain checkpoint export some-uuid --output-dir=best",
         "Failed: trial 3: ValueError: no luck",
         "  quintain trial logs 3 --tail 20",
         "Page: quintain ui",

@@ -41,7 +41,7 @@ def test_list_takes_filters(quintain, calls_fake):
         ("experiment", "list"),
         ("experiment", "describe", 1, 2),
         ("trial", "list", 1),
-        ("experiment", "list-checkpoints", 1),
+        ("checkpoint", "list", 1),
         ("experiment", "best", 1, "--top", 2),
         ("trial", "list"),
         ("trial", "describe", 1),
@@ -77,7 +77,7 @@ def test_describe_shows_an_experiment_with_its_trials(quintain, calls_fake):
 
 def test_best_is_the_best_trial_with_the_checkpoint_of_its_best_validation(quintain, calls_fake):
     _, stdout, stderr = quintain("experiment", "best", 1)
-    assert stderr == f"\nTo use its model: quintain checkpoint export {UUID} --output-dir=best\n"
+    assert stderr == f"\nTo use its model: quintain checkpoint export {UUID} --output=best\n"
     assert stdout.splitlines() == [
         "trial            2",
         "accuracy         0.75",
@@ -101,9 +101,12 @@ def test_best_of_an_experiment_without_validations_is_no_traceback(quintain, cal
 
 
 def test_best_checkpoints_come_first(quintain, calls_fake):
-    _, stdout, _ = quintain("experiment", "list-checkpoints", 1, "--best", 1, "--json")
-
+    _, stdout, _ = quintain("checkpoint", "list", 1, "--best", 1, "--json")
     assert [one["uuid"] for one in json.loads(stdout)] == [UUID]
+
+    code, _, stderr = quintain("checkpoint", "list", "--best", 1)
+    assert code == 2
+    assert "`--best` requires EXPERIMENT." in stderr
 
 
 def test_the_config_is_yaml_and_the_original_text(quintain, calls_fake):
@@ -131,12 +134,13 @@ def test_what_is_not_there_is_an_error_with_exit_code_1(quintain, calls_fake):
 
 
 def test_a_narrow_terminal_cuts_hyperparameters_only(quintain, calls_fake, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "90")
+    monkeypatch.setenv("COLUMNS", "76")
 
     _, stdout, _ = quintain("trial", "list", 1)
 
-    assert max(map(len, stdout.splitlines())) <= 90
+    assert max(map(len, stdout.splitlines())) <= 76
     assert "COMPLETED" in stdout
+    assert "EXPERIMENT" not in stdout
     assert "…" in stdout
 
 

@@ -107,6 +107,18 @@ def test_the_time_is_that_of_all_batches_on_all_slots(quintain, write):
     assert json.loads(stdout)["expected_secs"] == 400 * 0.5
 
 
+def test_the_time_is_measured_in_the_newest_experiment_with_the_entrypoint(
+    quintain, write, calls_fake, monkeypatch
+):
+    monkeypatch.setattr("quintain.client.home.home_database.exists", lambda path: True)
+
+    _, stdout, _ = quintain("experiment", "preview", write(ASHA), "--slots", 1)
+    assert "1 slot (0.02 s a batch, measured in experiment 1, without validations)" in stdout
+
+    _, stdout, _ = quintain("experiment", "preview", write(PBT), "--slots", 1)
+    assert "expected time" not in stdout
+
+
 def test_steps_are_counted_in_batches_and_clones_name_their_origin(quintain, write):
     _, stdout, _ = quintain("experiment", "preview", write(PBT), "--json")
 

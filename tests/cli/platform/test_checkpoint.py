@@ -71,8 +71,9 @@ def test_a_checkpoint_that_no_database_knows_is_exported_by_its_path(quintain, t
     (directory / "model.keras").write_text("m")
     content = {"format": 1, "kind": "K", "total_batches": 5, "experiment_id": 1, "trial_id": 2}
     (directory / "metadata.json").write_text(json.dumps(content | {"seed": 3, "hparams": {}}))
-    code, stdout, _ = quintain("checkpoint", "export", directory, "-o", tmp_path / "out")
+    code, stdout, stderr = quintain("checkpoint", "export", directory, "-o", tmp_path / "out")
     assert (code, stdout) == (0, f"{tmp_path}/out/model.keras\n")
+    assert f"To serve it: quintain serve-model --model-dir={tmp_path}/out/model.keras\n" in stderr
 
 
 def test_orphans_are_listed(quintain, calls_fake, monkeypatch):

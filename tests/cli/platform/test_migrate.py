@@ -101,6 +101,56 @@ def test_what_could_not_be_moved_is_named_with_its_line(quintain, write):
         assert any(line.startswith(start) for line in lines), (start, lines)
 
 
+def test_names_that_every_module_has_are_not_missing(quintain, write):
+    path = write("a.py", "from official.core import base_task as b\nb.__name__, b.__file__\n")
+
+    assert quintain("migrate", path)[::2] == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("x.shape.as_list()[0]", "list(x.shape)[0]"),
+        ("(x + 1).shape .as_list( )", "list((x + 1).shape)"),
+        ("f(input_shape.as_list(), 'ü', x.get_shape().as_list())", None),
+        ("(x\n .shape\n .as_list())", "(list(x\n .shape))"),
+        ("f(x.shape.as_list()).get_shape().as_list()", "list(f(list(x.shape)).shape)"),
+        ("x.rows.as_list(), x.shape.as_list(1), x.shape.as_list, 'x.shape.as_list()'", "same"),
+    ],
+)
+def test_shapes_become_lists_as_those_of_keras_3_can(quintain, write, before, after):
+    path = write("a.py", f"y = {before}\n")
+    after = {"same": before, None: "f(list(input_shape), 'ü', list(x.shape))"}.get(after, after)
+
+    assert quintain("migrate", path)[::2] == (0, "")
+    assert path.read_text() == f"y = {after}\n"
+
+
+def test_names_that_keras_3_lacks_are_named(quintain, write):
+    path = write(
+        "a.py",
+        "import tensorflow as tf, tf_keras\n"
+        "from tf_keras.layers import Dense, experimental\n"
+        "tf.keras.optimizers.experimental.Adam(), tf_keras.optimizers.experimental\n"
+        "tf_keras.layers.Dense.call, tf.keras.__version__, tf.keras.layers.Dens\n",
+    )
+
+    code, _, stderr = quintain("migrate", path, "--dry-run")
+
+    assert code == 1
+    assert [line.removeprefix(f"{path}:") for line in stderr.splitlines()] == [
+        "2: Keras 3 has no tf.keras.layers.experimental.",
+        "3: Keras 3 has no tf.keras.optimizers.experimental.",
+        "4: Keras 3 has no tf.keras.layers.Dens. Did you mean 'Dense'?",
+    ]
+
+
+def test_trials_have_the_names_of_keras_2(quintain, write):
+    path = write("a.py", "import pedl, tensorflow as tf\ntf.keras.utils.np_utils.to_categorical\n")
+
+    assert quintain("migrate", path)[::2] == (0, "")
+
+
 def test_modules_in_configs_are_moved(quintain, write):
     yaml = write(
         "a.yaml", "# official.x\nm: official.core.actions:Run  # kept\nu: https://determined.ai\n"

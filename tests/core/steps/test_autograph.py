@@ -52,7 +52,7 @@ class Optimizer(keras.optimizers.SGD):
 
 
 def build(cls=translation.TranslationTask, **attributes):
-    task = cls(config.TranslationConfig())
+    task = cls(config.TranslationConfig(), logging_dir="run")
     vars(task).update(attributes)
     return task
 

@@ -25,4 +25,4 @@ def test_two_metrics_of_one_name_are_refused_with_the_line_of_the_method():
 
 def test_a_loss_of_several_values_is_refused():
     with pytest.raises(errors.ConfigError, match=r"a tensor of shape \(3,\), expected a scalar"):
-        task_checks.check_loss(TwoOfOneName(), tf.zeros([3]))
+        task_checks.to_scalar(TwoOfOneName(), tf.zeros([3]))

@@ -53,6 +53,12 @@ def test_the_loss_is_the_weighted_mean_over_masked_words(task):
     assert float(both) == pytest.approx(expected + np.log(2), rel=1e-6)
 
 
+def test_a_task_without_a_config_builds_the_model_of_another(task):
+    model = masked_lm.MaskedLMTask(None).build_model(task.task_config.model)
+
+    assert [v.shape for v in model.variables] == [v.shape for v in task.build_model().variables]
+
+
 def test_a_batch_without_masked_words_has_no_loss(task):
     labels = {
         "masked_lm_ids": tf.zeros([1, 2], tf.int32),

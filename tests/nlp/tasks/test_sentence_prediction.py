@@ -303,6 +303,17 @@ def test_data_sets_are_predicted_in_the_order_of_their_ids(tmp_path, vocab_file)
     np.testing.assert_allclose(outputs, expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize(("num_classes", "kind"), [(1, np.float32), (3, np.int64)])
+def test_predictions_are_numpy_scalars(num_classes, kind):
+    task = make_task(num_classes)
+
+    predictions = sentence_prediction.predict(
+        task, task.task_config.validation_data, task.build_model()
+    )
+
+    assert {type(prediction) for prediction in predictions} == {kind}
+
+
 def test_an_encoder_too_small_for_the_vocabulary_is_an_error(text_task, vocab_file):
     data = make_text_config(vocab_file)
     model = sentence_prediction.ModelConfig(num_classes=2, encoder=make_encoder(vocab_size=20))

@@ -6,6 +6,7 @@ import logging
 import keras
 import numpy as np
 import pytest
+import sentencepiece
 import tensorflow as tf
 
 from quintain import errors
@@ -123,8 +124,10 @@ def test_encoder_and_decoder_defaults_are_not_shared():
     assert translation.ModelConfig().encoder.num_layers == 6
 
 
-def test_loss_is_the_mean_over_target_tokens_without_padding(config):
-    task = translation.TranslationTask(config.replace(model={"label_smoothing": 0.0}))
+def test_loss_is_the_mean_over_target_tokens_without_padding(config, task):
+    task = translation.TranslationTask(
+        config.replace(model={"label_smoothing": 0.0}), logging_dir=task.logging_dir
+    )
     logits = tf.zeros([2, 3, 4])
     labels = tf.constant([[1, 2, 3], [1, 0, 0]])
 
@@ -357,11 +360,31 @@ def test_perplexity_is_that_of_all_tokens_without_smoothing(task):
     assert [metric.name for metric in task.build_metrics(training=True)] == ["token_accuracy"]
 
 
-def test_without_vocabulary_or_directory_the_error_names_both_remedies(config):
-    task = translation.TranslationTask(config)
-
+def test_without_vocabulary_or_directory_the_error_names_both_remedies(config, task):
     with pytest.raises(errors.ConfigError, match=r"sentencepiece_model_path.*model directory"):
-        task.build_model()
+        translation.TranslationTask(config.replace(sentencepiece_model_path=None))
+    with pytest.raises(errors.ConfigError, match=r"task\.target_sentencepiece_model_path: got ''"):
+        translation.TranslationTask(
+            config.replace(share_vocabulary=False, sentencepiece_model_path=task.vocabulary_path)
+        )
+
+
+@pytest.mark.parametrize("share_vocabulary", [True, False])
+def test_a_task_with_a_vocabulary_without_an_end_is_not_built(config, tmp_path, share_vocabulary):
+    path = str(tmp_path / "endless")
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(["ein Haus"] * 9),
+        model_prefix=path,
+        vocab_size=10,
+        pad_id=0, eos_id=-1, bos_id=-1, unk_id=2, minloglevel=2,
+    )  # fmt: skip
+
+    with pytest.raises(errors.ConfigError, match=r"endless\.model: the vocabulary has no EOS"):
+        translation.TranslationTask(
+            config.replace(
+                share_vocabulary=share_vocabulary, sentencepiece_model_path=f"{path}.model"
+            )
+        )
 
 
 @pytest.mark.long("tests/core/privacy clips each example in every run")

@@ -81,6 +81,7 @@ def test_what_is_exported_may_be_single_files(tmp_path):
         manager.clean_up()
 
     assert manager.managed_files == [str(tmp_path / f"model-{i}" / "lite") for i in (1, 2)]
+    assert not list((tmp_path / "model-0").iterdir())
 
 
 def test_ids_and_subdirectory_may_be_given(tmp_path):
@@ -106,7 +107,7 @@ def test_only_what_was_exported_goes(tmp_path, model, subdirectory):
 
     left = sorted(path.name for path in oldest.rglob("*") if path.is_file())
     assert left == ["more.txt", "notes.txt"]
-    assert not (tmp_path / "a [1] ü" / "model-1").exists()
+    assert not (tmp_path / "a [1] ü" / "model-1" / (subdirectory or "")).exists()
     assert (tmp_path / "a [1] ü" / "model-2" / (subdirectory or "") / "saved_model.pb").exists()
 
 
@@ -124,8 +125,9 @@ def test_exports_go_where_the_url_says_and_nowhere_else(tmp_path, monkeypatch, m
     assert not list(tmp_path.iterdir())
 
 
-def test_a_name_in_a_bucket_keeps_its_slashes():
-    manager = actions.ExportFileManager("gs://bucket/m", next_id_fn=lambda: 7)
+@pytest.mark.parametrize("base_name", ["gs://bucket/m", "gs://bucket//m"])
+def test_a_name_in_a_bucket_keeps_the_slashes_of_its_scheme_alone(base_name):
+    manager = actions.ExportFileManager(base_name, next_id_fn=lambda: 7)
 
     assert manager.next_name() == "gs://bucket/m-7"
 

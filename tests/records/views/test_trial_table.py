@@ -95,6 +95,8 @@ def test_many_trials_may_have_different_hyperparameters():
         ("validation/masked_loss", {}, ""),
         ("training/learning_rate", {}, ""),
         ("validation/mae", {"directions": {"mae": "min"}}, "min"),
+        ("validation/val_mae", {"directions": {"mae": "min"}}, "min"),
+        ("validation/val_loss", {}, "min"),
         ("validation/f1", {"further_objectives": [{"metric": "f1"}]}, "min"),
         ("validation/loss", {"metric": "loss", "smaller_is_better": False}, "max"),
         ("validation/f1", {"metric": "f1"}, "min"),

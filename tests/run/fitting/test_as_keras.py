@@ -43,15 +43,38 @@ def sample_weights():
 
 
 def class_weights():
-    """Keras makes weights of examples out of them; `fit` is given these."""
-    weights = {0: 0.5, 1: 1.0, 2: 4.0}
     model = compile_dense(
         keras.layers.Dense(3, activation="softmax"),
         loss="sparse_categorical_crossentropy",
         weighted_metrics=["accuracy"],
     )
-    of_examples = np.vectorize(weights.get)(CLASSES).astype("float32")
-    return model, batch(X, CLASSES, of_examples), {"x": batch(X, CLASSES), "class_weight": weights}
+    return model, batch(X, CLASSES), {"class_weight": {0: 0.5, 2: 4.0}}
+
+
+def class_weights_of_several_columns():
+    model = compile_dense(
+        keras.layers.Dense(4, activation="softmax"), loss="categorical_crossentropy"
+    )
+    return model, batch(X, np.eye(4)[CLASSES]), {"class_weight": {0: 0.5, 2: 4.0, 3: 1.0}}
+
+
+def unknown_size():
+    return compile_dense(keras.layers.Dense(1)), batch(X, Y).filter(lambda x, y: True), {}
+
+
+class Batches(keras.utils.PyDataset):
+    """The batches of `batch(X, Y)`."""
+
+    def __len__(self):
+        return 3
+
+    def __getitem__(self, number):
+        part = slice(8 * number, 8 * number + 8)
+        return X[part], Y[part]
+
+
+def py_dataset():
+    return compile_dense(keras.layers.Dense(1)), Batches(), {"validates": False}
 
 
 def several_outputs():
@@ -193,6 +216,9 @@ def own_step():
         plain,
         sample_weights,
         class_weights,
+        class_weights_of_several_columns,
+        unknown_size,
+        py_dataset,
         several_outputs,
         stateful_metrics,
         recurrent,
@@ -204,6 +230,7 @@ def own_step():
     ],
     ids=lambda build: build.__name__,
 )
+@pytest.mark.filterwarnings("ignore:Your input ran out of data")  # Of Keras, on `unknown_size`.
 def test_every_number_is_that_of_keras(tmp_path, build):
     keras.utils.set_random_seed(7)
     model, data, options = build()
@@ -215,7 +242,9 @@ def test_every_number_is_that_of_keras(tmp_path, build):
         validation,
         model_dir=str(tmp_path / "run"),
         epochs=2,
+        shuffle=False,
         runtime={} if policy is None else {"mixed_precision_dtype": "bfloat16"},
+        **options,
     ).history
 
     keras.utils.set_random_seed(7)
@@ -225,14 +254,91 @@ def test_every_number_is_that_of_keras(tmp_path, build):
         keras.mixed_precision.set_dtype_policy(policy)
         model = model()
         keras.mixed_precision.set_dtype_policy(before)
-    keras_data = options.pop("x", data)
     expected = model.fit(
-        keras_data, epochs=2, validation_data=validation, shuffle=False, verbose=0, **options
+        data, epochs=2, validation_data=validation, shuffle=False, verbose=0, **options
     ).history
 
-    assert {name: found.get(name) for name in expected} == {
-        name: pytest.approx(values, rel=1e-6) for name, values in expected.items()
-    }
+    assert found == {name: pytest.approx(values, rel=1e-6) for name, values in expected.items()}
+
+
+class Calls(keras.callbacks.Callback):
+    """Notes its calls."""
+
+    def __init__(self):
+        super().__init__()
+        self.noted = []
+
+    def on_train_begin(self, logs=None):
+        self.noted.append(("train begins", self.params["epochs"], self.params["steps"]))
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.noted.append(("epoch begins", epoch))
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.noted.append((f"epoch {epoch} ends", pytest.approx(logs, rel=1e-5)))
+
+    def on_test_begin(self, logs=None):
+        self.noted.append(("test begins", self.model.optimizer.iterations.numpy()))
+
+    def on_test_end(self, logs=None):
+        self.noted.append(("test ends", pytest.approx(logs, rel=1e-5)))
+
+    def on_train_end(self, logs=None):
+        self.noted.append(("train ends", pytest.approx(logs, rel=1e-5)))
+
+
+def test_callbacks_are_called_as_by_keras_and_arrays_are_split_as_by_keras(tmp_path):
+    found, expected = Calls(), Calls()
+    options = {"epochs": 2, "batch_size": 4, "shuffle": False, "validation_split": 0.3}
+    model, _, _ = plain()
+    weights = model.get_weights()
+    arrays = (X, Y, WEIGHTS)
+    fit.fit(model, arrays, model_dir=str(tmp_path), callbacks=[found], **options)
+    model, _, _ = plain()
+    model.set_weights(weights)
+    model.fit(X, Y, sample_weight=WEIGHTS, callbacks=[expected], verbose=0, **options)
+
+    assert [(name, *values) for name, *values in found.noted] == [
+        (name, *map(_plain, values)) for name, *values in expected.noted
+    ]
+
+
+class Dying(keras.callbacks.Callback):
+    """Ends the run as a kill does, before the second evaluation."""
+
+    def on_test_begin(self, logs=None):
+        if self.model.optimizer.iterations == 6:
+            raise KeyError("killed")
+
+
+def test_callbacks_of_a_run_that_goes_on_begin_with_the_evaluation_that_is_missing(tmp_path):
+    def run(name, *callbacks):
+        keras.utils.set_random_seed(7)
+        model, data, _ = plain()
+        options = {"model_dir": str(tmp_path / name), "epochs": 3, "verbose": 0}
+        fit.fit(model, data, data.take(2), callbacks=callbacks, **options)
+
+    whole, gone_on = Calls(), Calls()
+    run("whole", whole)
+    with pytest.raises(KeyError):
+        run("run", Dying())
+    run("run", gone_on)
+
+    def show(noted):
+        return [(name, *map(_plain, values)) for name, *values in noted]
+
+    assert [name for name, *_ in gone_on.noted[:4]] == [
+        "train begins",
+        "test begins",
+        "test ends",
+        "epoch 1 ends",
+    ]
+    assert show(gone_on.noted[1:]) == show(whole.noted[6:])
+
+
+def _plain(value):
+    """Returns what was noted, without the tolerance, which only one side needs."""
+    return getattr(value, "expected", value)
 
 
 def test_every_place_shows_the_numbers_of_keras(tmp_path):

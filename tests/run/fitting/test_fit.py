@@ -1,10 +1,12 @@
 """Runs are compared to the bit: one that is stopped and gone on with, and one that is not."""
 
+import itertools
 import json
 import sys
 
 import keras
 import numpy as np
+import pandas as pd
 import pytest
 import tensorflow as tf
 
@@ -94,6 +96,12 @@ class Batches(keras.utils.PyDataset):
         self.epoch += 1
 
 
+def generate():
+    """Yields batches, as programs for Keras do."""
+    for start in range(0, 24, 8):
+        yield X[start : start + 8], Y[start : start + 8]
+
+
 class OwnSteps(keras.Model):
     """Trains and evaluates by steps of its own."""
 
@@ -171,6 +179,92 @@ def test_a_model_with_steps_of_its_own_and_data_of_python_go_on_to_the_bit(tmp_p
 
     losses = history.history["loss"]
     assert losses[-1] < losses[0]
+
+
+@pytest.mark.slow
+def test_a_killed_run_on_a_generator_goes_on_to_the_bit(tmp_path, caplog):
+    check_exact(build_model, generate, tmp_path)
+
+    assert "read once to count them. Give `steps_per_epoch`" in caplog.text
+    assert "runs Python code, whose own state is not saved" in caplog.text
+
+
+@pytest.mark.slow
+def test_training_ends_with_a_generator_that_can_not_begin_again(tmp_path, caplog):
+    options = {"model_dir": str(tmp_path), "epochs": 2, "steps_per_epoch": 2, "verbose": 0}
+    history = quintain.fit(build_model(), generate(), **options)
+
+    assert history.steps == 3
+    assert "The training data ended at step 3 of 4" in caplog.text
+    caplog.clear()
+    again = itertools.chain(generate(), generate())
+    assert quintain.fit(build_model(), again, **options).steps == 4
+    assert "training data ended" not in caplog.text
+
+
+def test_an_endless_pydataset_has_no_number_of_batches():
+    data = Batches()
+    data.__class__ = type("Endless", (Batches,), {"num_batches": None})
+
+    assert keras_data.count_batches(data, 8) is None
+    passes = keras_data._iterate(data, is_endless=True, shuffle_seed=1)
+    assert len(list(itertools.islice(passes, 7))) == 7
+
+
+def test_batches_of_a_pydataset_are_shuffled_anew_in_each_epoch_and_alike_in_each_run():
+    class Numbers(keras.utils.PyDataset):
+        def __len__(self):
+            return 9
+
+        def __getitem__(self, number):
+            return np.array([number]), np.array([number])
+
+    def read(shuffle_seed):
+        passes = keras_data._iterate(Numbers(), is_endless=True, shuffle_seed=shuffle_seed)
+        numbers = [int(x[0]) for x, _ in itertools.islice(passes, 18)]
+        return numbers[:9], numbers[9:]
+
+    first, second = read(7)
+    assert first != second
+    assert first != sorted(first)
+    assert sorted(first) == sorted(second) == list(range(9))
+    assert read(7) == (first, second) != read(8)
+    assert read(None) == (list(range(9)), list(range(9)))
+
+
+def test_dimensions_that_differ_between_batches_are_free():
+    batches = ((np.zeros([2, size]), np.zeros([2, 1])) for size in (3, 5, 7))
+    spec = keras_data.find_spec(keras_data.resolve(batches, "train"), "train")
+
+    assert [part.shape.as_list() for part in spec] == [[None, None], [None, 1]]
+
+
+def test_columns_of_pandas_are_arrays():
+    frame = pd.DataFrame({"a": [1.0, 2.0], "b": [3, 4]}, index=[0.5, 1.5])
+    x, y = keras_data.resolve((frame, pd.Series([1, None], dtype="Int64")), "train")
+
+    np.testing.assert_array_equal(x, [[1.0, 3.0], [2.0, 4.0]])
+    np.testing.assert_array_equal(y, [1.0, np.nan])
+    with pytest.raises(errors.ConfigError, match="train: got a DataFrame with values of several"):
+        keras_data.resolve((frame.astype({"b": str}), y), "train")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        (lambda model: model.optimizer.learning_rate.assign(0.5), "learning_rate"),
+        (lambda model: setattr(model, "stop_training", True), "stop_training"),
+    ],
+)
+def test_a_callback_that_changes_the_training_is_named(tmp_path, change, name):
+    model = build_model()
+    callback = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: change(model))
+
+    with pytest.raises(
+        errors.ConfigError, match=rf"LambdaCallback.on_epoch_end changed .*{name}.* only read"
+    ):
+        quintain.fit(model, (X, Y), model_dir=str(tmp_path), callbacks=[callback])
 
 
 def former_model():
@@ -373,7 +467,28 @@ def test_training_ends_early_and_the_best_is_kept(tmp_path):
     ("options", "words"),
     [
         ({"callbacks": [keras.callbacks.EarlyStopping()]}, "EarlyStopping: give `patience`"),
-        ({"callbacks": [keras.callbacks.LambdaCallback()]}, "LambdaCallback: give `train_actions`"),
+        (
+            {"callbacks": [keras.callbacks.LambdaCallback(on_train_batch_end=print)]},
+            "LambdaCallback: give `train_actions` .* for its on_train_batch_end",
+        ),
+        ({"callbacks": [print]}, r"builtin_function_or_method: give a keras.callbacks.Callback"),
+        ({"train": generate()}, "steps_per_epoch: missing"),
+        ({"train": iter(())}, "train: got a Generator that gives no batch"),
+        ({"validation": generate()}, "validation: got a generator, which can be read once"),
+        ({"validation": (X, Y), "validation_split": 0.5}, "expected one of them"),
+        ({"validation_split": 1.0}, "it leaves 24 examples undivided"),
+        ({"train": generate, "validation_split": 0.5}, "only arrays can be split"),
+        ({"class_weight": {"cat": 2.0}}, "class_weight: got .*, expected weights by the numbers"),
+        ({"class_weight": {-1: 2.0}}, "class_weight: got .*, expected weights by the numbers"),
+        (
+            {"train": (X, Y, WEIGHTS), "class_weight": {0: 2.0}},
+            r"expected \(x, y\) with one tensor",
+        ),
+        (
+            {"callbacks": keras.callbacks.LambdaCallback(), "trainer": {"steps_per_loop": 7}},
+            r"trainer: got \['steps_per_loop'\], but with callbacks",
+        ),
+        ({"verbose": 3}, "verbose: got 3, expected 'auto', 0, 1 or 2"),
         ({"train": X}, "train: got ndarray, expected a tf.data.Dataset of batches"),
         ({"train": tf.data.Dataset.from_tensors(1.0)}, r"expected batches; call .batch\(...\)"),
         ({"train": tf.data.Dataset.from_tensors((X, Y)).repeat()}, "steps_per_epoch: missing"),
@@ -384,7 +499,7 @@ def test_training_ends_early_and_the_best_is_kept(tmp_path):
         ({"batch_size": 0}, "batch_size: got 0, expected a whole number from 1"),
         ({"train": (X, Y[:3])}, f"train: got arrays of {len(X)}, 3 examples"),
         ({"train": (X[:0], Y[:0])}, "train: got arrays of 0, 0 examples"),
-        ({"train": (X, None)}, "train: got a single value or None"),
+        ({"train": (X, None)}, "train: got a list, a single value or None"),
         ({"model": former_model()}, "It is one of tf_keras, which is Keras 2: build it with keras"),
         ({"model": 5}, "model: got 5, expected a keras.Model"),
         ({"trainer": {"train_stepss": 1}}, "Did you mean 'train_steps'"),

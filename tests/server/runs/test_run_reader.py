@@ -31,6 +31,33 @@ def test_a_summary_tells_how_far_a_run_is(make_run, reader):
     assert summary.metrics == {"training_loss": 0.05, "task|bleu": 20.0, "validation_loss": 5.0}
 
 
+def test_metrics_of_evaluations_have_ranges_that_grow_and_begin_anew(make_run, reader):
+    run = make_run()
+    assert reader.summarize(run).ranges == {"validation_loss": (2.5, 5.0)}
+    path = run.path / "evaluations.jsonl"
+    more = [
+        {"step": step, "metrics": {"validation_loss": loss}}
+        for step, loss in ((30, None), (40, 9.0))
+    ]
+    with path.open("a") as file:
+        file.writelines(f"{json.dumps(each)}\n" for each in more)
+    assert reader.summarize(run).ranges == {"validation_loss": (2.5, 9.0)}
+    path.write_text(f"{json.dumps(more[1])}\n")
+    assert reader.summarize(run).ranges == {"validation_loss": (9.0, 9.0)}
+
+
+def test_runs_whose_settings_differ_by_the_seed_only_have_the_same_id(make_run, reader):
+    params = make_run().path.joinpath("params.yaml").read_text()
+    changes = [("seed: 7", "seed: 8"), ("embedding_width: 8", "embedding_width: 16"), ("", "")]
+    runs = [make_run(f"run {at}", params=params.replace(*each)) for at, each in enumerate(changes)]
+    (runs[2].path / "config.gin").write_text("f.x = 1")
+
+    first, *others = [reader.summarize(run).settings_id for run in (make_run("again"), *runs)]
+
+    assert [other == first for other in others] == [True, False, False]
+    assert len(first) == 16
+
+
 def test_a_run_at_its_last_step_has_ended(make_run, reader):
     run = make_run(steps=(40,))
 

@@ -12,6 +12,22 @@ class Mine(trials.KerasTrial):
     def build_training_data_loader(self): ...
     def build_validation_data_loader(self): ...
 """
+METRICS = """
+import keras
+from keras.metrics import Precision
+from quintain import trials
+
+
+class Mine(trials.KerasTrial):
+    def build_model(self):
+        metrics = ["acc", "mae", "mse", keras.metrics.AUC(name="area"), Precision(), ours]
+        metrics += [keras.metrics.LogCoshError(), keras.metrics.FBetaScore(beta=2.0)]
+        metrics += [keras.metrics.FalsePositives(), keras.metrics.Mean(name="mean")]
+        metrics += [keras.metrics.MeanSquaredError(name=self.name)]
+        model.compile(loss="sparse_categorical_crossentropy", metrics=metrics)
+    def build_training_data_loader(self): ...
+    def build_validation_data_loader(self): ...
+"""
 OTHER = """
 from quintain.trials import base_trial
 
@@ -59,6 +75,28 @@ def test_a_task_says_which_values_of_its_metrics_are_the_best_and_the_config_say
     assert directions["token_accuracy"] == directions["perplexity"] == "max"
     assert directions["validation_loss"] == "min"
     assert "learning_rate" not in directions
+
+
+def test_keras_metrics_have_the_best_values_of_their_classes(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "checked_metrics.py").write_text(METRICS)
+    settings = {}
+    searcher = {"directions": {"mse": "max", "rank": "max"}}
+    config = {"entrypoint": "checked_metrics:Mine", "searcher": searcher}
+
+    assert code_check.find_problems(config, str(tmp_path), settings) == []
+    assert settings["searcher.directions"] == {
+        "acc": "max",
+        "mae": "min",
+        "mse": "max",  # The config says it first.
+        "rank": "max",
+        "area": "max",
+        "precision": "max",
+        "logcosh": "min",
+        "fbeta_score": "max",
+        "false_positives": "min",
+        "sparse_categorical_crossentropy": "min",
+    }
 
 
 def test_several_processes_are_refused_for_other_kinds(model_dir):

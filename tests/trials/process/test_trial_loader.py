@@ -29,7 +29,9 @@ def write(tmp_path):
         for name, text in files.items():
             # Another test may have imported a module of this name.
             sys.modules.pop(name, None)
-            (directory / f"{name}.py").write_text(text)
+            path = directory / f"{name}.py"
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text)
         return str(directory)
 
     yield write
@@ -95,6 +97,11 @@ def test_a_trial_that_another_one_extends_is_not_the_trial(write):
         ),
         ({"model": TRIAL.format(name="One")}, "modle:One", ["'modle'", "Did you mean 'model'?"]),
         ({"model": TRIAL.format(name="One")}, "model:Oen", ["'Oen'", "There are: One."]),
+        ({}, "model:One", ["no module 'model'", "no Python files; give the directory"]),
+        ({"model": "x = 1\n"}, "model:One", ["no 'One'", "no subclass of TensorFlowTrial"]),
+        ({"a/model": TRIAL.format(name="One")}, "model:One", ["Did you mean 'a.model'?"]),
+        ({"a/model": TRIAL.format(name="One")}, "a/model:One", ["Did you mean 'a.model'?"]),
+        ({}, "experiments:own/task", ["'experiments:own/task', expected `module:Class` or"]),
         ({"model": "import nothing_there\n"}, "model:One", ["model.py:1", "nothing_there"]),
         ({"model": "x = (\n"}, "model:One", ["model.py:1", "SyntaxError"]),
         ({"model": "x = 1\n"}, "model:x", ["expected a subclass"]),

@@ -129,7 +129,7 @@ class TransformerScaffold(residual_block.ResidualBlock):
             self.feed_forward.build(shape)
         else:
             self.feedforward_block = self._build_feedforward()
-            if not self.feedforward_block.built:
+            if block_inputs.has_to_be_built(self.feedforward_block):
                 self.feedforward_block(keras.KerasTensor(shape))
         self.feed_forward_norm = None
         if self.norm_first or given.feedforward_cls is None:

@@ -85,12 +85,17 @@ def choose(x: tf.Tensor, mask: Any, chosen: slice | None) -> tuple[tf.Tensor, An
     return x[:, chosen], mask if mask is None or mask.shape[1] == 1 else mask[:, chosen]
 
 
-def build_attention(layer: keras.layers.Layer, shape: Any, key_value_shape: Any) -> None:
+def has_to_be_built(part: Any) -> bool:
+    """Returns whether a part is a layer without its weights; one that is only called has none."""
+    return isinstance(part, keras.layers.Layer) and not part.built
+
+
+def build_attention(layer: Any, shape: Any, key_value_shape: Any) -> None:
     """Makes the weights of an attention of any class, so that they are there before it is called.
 
-    It is one of Keras, or any layer that is called with `query` and `value`, of these shapes.
+    It is one of Keras, or anything that is called with `query` and `value`, of these shapes.
     """
-    if layer.built:
+    if not has_to_be_built(layer):
         return
     if isinstance(layer, keras.layers.MultiHeadAttention):
         layer.build(shape, key_value_shape)

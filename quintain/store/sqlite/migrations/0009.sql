@@ -1,21 +1,31 @@
-CREATE TABLE audit (
+CREATE TABLE model_versions (
     id INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    version BIGINT NOT NULL,
+    path TEXT NOT NULL,
+    machine TEXT NOT NULL,
+    checkpoint TEXT NOT NULL,
+    files TEXT NOT NULL,
+    config TEXT NOT NULL,
+    metrics TEXT NOT NULL,
+    origin TEXT NOT NULL,
+    sha256 TEXT NOT NULL,
+    trial_id BIGINT,
+    experiment_id BIGINT,
+    note TEXT NOT NULL,
     time DOUBLE NOT NULL,
-    user_name TEXT NOT NULL,
-    address TEXT NOT NULL,
-    call TEXT NOT NULL,
-    experiment_id INTEGER,
-    arguments TEXT NOT NULL,
-    CONSTRAINT pk_audit PRIMARY KEY (id)
+    is_deleted BOOLEAN NOT NULL,
+    CONSTRAINT pk_model_versions PRIMARY KEY (id),
+    CONSTRAINT uq_model_versions_name_version UNIQUE (name, version)
 );
 
-CREATE TRIGGER audit_is_not_changed BEFORE UPDATE ON audit BEGIN SELECT RAISE(ABORT, 'rows of audit are never changed'); END;
-
-CREATE TRIGGER audit_is_not_deleted BEFORE DELETE ON audit BEGIN SELECT RAISE(ABORT, 'rows of audit are never deleted'); END;
-
-CREATE TABLE grants (
-    user_name TEXT NOT NULL,
-    project TEXT NOT NULL,
-    role TEXT NOT NULL,
-    CONSTRAINT pk_grants PRIMARY KEY (user_name, project)
+CREATE TABLE model_aliases (
+    id INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    alias TEXT NOT NULL,
+    version BIGINT NOT NULL,
+    reason TEXT NOT NULL,
+    time DOUBLE NOT NULL,
+    CONSTRAINT pk_model_aliases PRIMARY KEY (id),
+    CONSTRAINT fk_model_aliases_version FOREIGN KEY(name, version) REFERENCES model_versions (name, version)
 );

@@ -131,6 +131,38 @@ def test_a_saved_model_computes_what_it_did(tmp_path):
     np.testing.assert_allclose(again(x), model(x), atol=1e-6)
 
 
+class SelfAttention:
+    """Attention that is no layer; one with a cache."""
+
+    def __init__(self, **options):
+        self.options = options
+
+    def __call__(self, query, value, attention_mask=None, cache=None, **others):
+        return 2 * query, cache
+
+
+class Attention(SelfAttention):
+    """Attention that is no layer."""
+
+    def __call__(self, query, value, attention_mask=None, **others):
+        return 2 * query
+
+
+def test_attention_may_be_of_a_class_that_is_no_layer():
+    block = layers.TransformerDecoderBlock(
+        2, 8, "relu", self_attention_cls=SelfAttention, cross_attention_cls=Attention
+    )
+    x, mask = draw(2, 3, 4), np.ones((2, 3, 3), np.float32)
+
+    output, _ = block([x, x, mask, mask])
+
+    assert output.shape == (2, 3, 4)
+    assert block.self_attention.options["num_heads"] == 2
+    assert block.cross_attention.options["output_shape"] == 4
+    scaffold = layers.TransformerScaffold(2, attention_cls=Attention)
+    assert scaffold([x, mask]).shape == (2, 3, 4)
+
+
 def test_initializers_draw_each_part_as_a_layer_of_its_own():
     block = layers.TransformerEncoderBlock(
         2, 600, "relu", kernel_initializer=keras.initializers.RandomNormal(stddev=0.1)

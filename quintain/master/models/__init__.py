@@ -1,0 +1,1 @@
+"""Registry of trained models: versions, aliases, and the rule of promotions."""
