@@ -93,6 +93,7 @@ TABLE: Final[Mapping[str, Mapping[str, Client]]] = {
     "/runs/{name}": {"GET": _PAGE},
     "/runs/{name}/curves": {"GET": _PAGE},
     "/runs/{name}/samples": {"GET": _PAGE},
+    "/runs/{name}/stop": {"POST": _PAGE},
     "/slots": {"GET": _PAGE},
     "/tensorboard": {"POST": _PAGE},
     "/timeline": {"GET": _PAGE},
