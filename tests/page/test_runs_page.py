@@ -4,6 +4,8 @@ import json
 import os
 import re
 import socket
+import subprocess
+import sys
 
 import pytest
 
@@ -48,6 +50,26 @@ def runs(tmp_path):
     (live / "translations" / "step-10.tsv").write_text(rows)
     write_run(tmp_path / "runs" / "wide", width=16, last_step=100)
     return live
+
+
+@pytest.fixture
+def stopped_runs(runs):
+    """A process that trains the first run until it is stopped, as its lock says."""
+    code = (
+        "import fcntl, json, os, signal, socket, sys\n"
+        "lock = open(sys.argv[1], 'w')\n"
+        "fcntl.flock(lock, fcntl.LOCK_EX)\n"
+        "json.dump({'pid': os.getpid(), 'host': socket.gethostname()}, lock)\n"
+        "lock.flush()\n"
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))\n"
+        "print(flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    command = [sys.executable, "-c", code, runs / "run.lock"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        yield process
+        process.kill()
 
 
 @pytest.fixture
@@ -167,6 +189,30 @@ def test_a_view_is_saved_opened_and_deleted(link, visit):
     page.get_by_role("button", name="Delete Losses <b> …").click()
     page.get_by_role("button", name="Delete the view Losses <b>").click()
     visit.wait("No views of such pages yet")
+
+
+def test_a_run_is_stopped_from_its_row_and_the_page_says_how_it_goes_on(link, stopped_runs, visit):
+    visit.open(link, "/runs")
+    page = visit.page
+    page.get_by_role("button", name=f"Stop {HOSTILE}").click()
+    page.get_by_role("button", name="Cancel").click()
+    assert stopped_runs.poll() is None
+    page.get_by_role("link", name=HOSTILE).click()
+    page.get_by_role("button", name=f"Stop {HOSTILE}").click()
+    page.get_by_text("as on Ctrl-C").wait_for()
+    visit.take_picture("run-stop")
+    page.get_by_role("button", name="Stop the run").click()
+
+    page.get_by_role("dialog").get_by_text("quintain train --model-dir=").wait_for()
+    visit.take_picture("run-stopped")
+    assert stopped_runs.wait(60) == 0
+    page.get_by_role("dialog").get_by_role("button", name="Close").last.click()
+    page.locator(".page-head .badge").get_by_text("stopped").wait_for()
+    # Nothing of the other run's task makes translations.
+    visit.go("/runs")
+    page.get_by_role("link", name="wide").click()
+    page.get_by_role("link", name="Checkpoints").wait_for()
+    assert page.get_by_role("link", name="Translations").count() == 0
 
 
 @pytest.mark.long("test_large_search.py shows it")

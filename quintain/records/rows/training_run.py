@@ -11,6 +11,9 @@ class RunProgress(enum.Enum):
     RUNNING = "running"
     """A process holds its lock."""
 
+    STOPPING = "stopping"
+    """It was asked to stop, and saves itself."""
+
     ENDED = "ended"
     """It came to its last step."""
 
@@ -54,6 +57,9 @@ class TrainingRun:
 
     problem: str = ""
     """Why its settings can't be read. Empty if they can."""
+
+    can_stop: bool = False
+    """Whether it runs, and its process is one of this machine and user that can be stopped."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,8 +4,9 @@ import { get } from "./api.js";
 import * as format from "./format.js";
 import { RunCharts } from "./run_charts.js";
 import { RunConfig, RunEnvironment } from "./run_config.js";
-import { useRecords, usePolled } from "./run_live.js";
+import { isLive, useRecords, usePolled } from "./run_live.js";
 import { RunSamples } from "./run_samples.js";
+import { StopRun } from "./run_stop.js";
 import { OpenTensorBoard } from "./tensorboard_button.js";
 import { html, useEffect, useMemo } from "./vendor/preact.js";
 import { Badge, Empty, Loading, Problem, Steps, Tabs } from "./widgets.js";
@@ -16,7 +17,7 @@ const MOST_ROWS = 200;
 export function RunView({ name, route }) {
   const records = useRecords([name]);
   const { answer: details, error, ask } = usePolled(
-    () => get(`/runs/${encodeURIComponent(name)}`), (found) => (found.run.state === "running" ? 5000 : 20000), [name]);
+    () => get(`/runs/${encodeURIComponent(name)}`), (found) => (isLive(found.run) ? 5000 : 20000), [name]);
   const label = details?.run.label;
   useEffect(() => {
     if (label) document.title = `${label} · Quintain`;
@@ -39,6 +40,7 @@ export function RunView({ name, route }) {
     <div class="page-head"><h1 title=${run.path}><bdi>${run.label}</bdi></h1><${Badge} state=${run.state} /><span class="run-steps"><${Steps} run=${run} /></span>
       <span class="muted"><bdi>${run.experiment}</bdi></span><span class="space"></span>
       <span class="muted" title=${format.time(run.time)}>last record ${format.ago(run.time)}</span>
+      <${StopRun} run=${run} onStop=${ask} />
       <${OpenTensorBoard} runs=${[run]} />
       <a class="button" href=${`#/runs?sel=${encodeURIComponent(name)}`}>Compare</a></div>
     <p class="mono muted run-path"><bdi>${run.path}</bdi></p>

@@ -7,6 +7,11 @@ import { useEffect, useRef, useState } from "./vendor/preact.js";
 const LIVE_MS = 2000;
 const QUIET_MS = 10000;
 
+/** Whether a process has the run, if only to save it. @param {{state: string}} run */
+export function isLive({ state }) {
+  return state === "running" || state === "stopping";
+}
+
 /** Asks for something now, and again after as long as `wait` says; stops when the view is gone. A
  * question that fails is asked again; the last answer stays.
  * @template Answer
@@ -49,7 +54,7 @@ export function usePolled(ask, wait, inputs) {
 
 /** Returns all runs, newest first. */
 export function useRuns() {
-  return usePolled(() => get("/runs"), (runs) => (runs.some((/** @type {any} */ run) => run.state === "running") ? LIVE_MS : QUIET_MS), []);
+  return usePolled(() => get("/runs"), (runs) => (runs.some(isLive) ? LIVE_MS : QUIET_MS), []);
 }
 
 /** Returns the records of some runs, in their order.
@@ -64,6 +69,6 @@ export function useRecords(names) {
       known.current.set(name, records);
     }));
     return names.map((name) => /** @type {RunRecords} */ (known.current.get(name)));
-  }, (records) => (records.some((one) => one.state === "running") ? LIVE_MS : QUIET_MS), [names.join("\n")]);
+  }, (records) => (records.some(isLive) ? LIVE_MS : QUIET_MS), [names.join("\n")]);
   return { records: answer, version: answer ? answer.map((one) => one.version).join(",") : "", error, ask };
 }

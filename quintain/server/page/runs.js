@@ -5,7 +5,8 @@ import { writeSpread } from "./comparison.js";
 import * as format from "./format.js";
 import { RunCompare, RunPart } from "./run_compare.js";
 import { groupRuns, readValues, sortRows } from "./run_data.js";
-import { useRuns } from "./run_live.js";
+import { isLive, useRuns } from "./run_live.js";
+import { StopRun } from "./run_stop.js";
 import { OpenTensorBoard } from "./tensorboard_button.js";
 import { html, useState } from "./vendor/preact.js";
 import { Badge, Button, Empty, Loading, Problem, Steps } from "./widgets.js";
@@ -37,11 +38,11 @@ export function RunsView({ route }) {
       <${Button} kind="main" disabled=${chosen.length < 2} title=${chosen.length < 2 ? "Choose two runs or more" : ""}
         onClick=${() => route.setQuery({ compare: "1" }, { push: true })}>Compare${chosen.length > 1 ? ` ${chosen.length} runs` : ""}<//></div>
     ${error && html`<${Problem} error=${error} />`}
-    <${RunTable} runs=${runs} chosen=${chosen} route=${route} />`;
+    <${RunTable} runs=${runs} chosen=${chosen} route=${route} ask=${ask} />`;
 }
 
-/** @param {{runs: any[], chosen: any[], route: import("./route.js").Route}} props */
-function RunTable({ runs, chosen, route }) {
+/** @param {{runs: any[], chosen: any[], route: import("./route.js").Route, ask: () => void}} props */
+function RunTable({ runs, chosen, route, ask }) {
   const { find = "", sort = "-time" } = route.query;
   const metric = route.query.metric ?? chooseMetric(runs);
   const names = [...new Set(runs.flatMap((run) => Object.keys(run.metrics)))].sort();
@@ -50,8 +51,8 @@ function RunTable({ runs, chosen, route }) {
   const key = sort.replace(/^-/, "");
   const column = columns.find((one) => one.key === key) ?? COLUMNS[4];
   const wanted = find.toLowerCase();
-  const isLive = route.query.live === "1";
-  const shown = sortRows(runs.filter((run) => (!isLive || run.state === "running") && `${run.label} ${run.experiment} ${run.path}`.toLowerCase().includes(wanted)), column.value, sort.startsWith("-"));
+  const isLiveOnly = route.query.live === "1";
+  const shown = sortRows(runs.filter((run) => (!isLiveOnly || isLive(run)) && `${run.label} ${run.experiment} ${run.path}`.toLowerCase().includes(wanted)), column.value, sort.startsWith("-"));
   const { groups, isSeeded, isGrouped } = groupRuns(shown, route.query);
   const [open, setOpen] = useState(/** @type {Set<string>} */ (new Set()));
   const fold = (/** @type {string} */ id) => setOpen(new Set(open.has(id) ? [...open].filter((one) => one !== id) : [...open, id]));
@@ -67,7 +68,7 @@ function RunTable({ runs, chosen, route }) {
     <button type="button" class="run-sort" onClick=${() => route.setQuery({ sort: sort === one.key ? `-${one.key}` : one.key })}>${one.label}${
       one.key === key ? (sort.startsWith("-") ? " ↓" : " ↑") : ""}</button>${one.key === "metric" && html` <${RunPart} runs=${runs} metric=${metric} />`}</th>`;
   return html`
-    <div class="row run-settings"><label class="check"><input type="checkbox" checked=${isLive}
+    <div class="row run-settings"><label class="check"><input type="checkbox" checked=${isLiveOnly}
       onChange=${(/** @type {any} */ event) => route.setQuery({ live: event.target.checked ? 1 : null })} />Hide ended runs</label>
     <${SeedSwitch} isSeeded=${isSeeded} isGrouped=${isGrouped} />
     ${names.length > 1 && html`<${Choice} label="Metric" value=${metric} options=${names.map((name) => [name, name])} onChange=${(/** @type {string} */ name) => route.setQuery({ metric: name })} />`}</div>
@@ -84,11 +85,11 @@ function RunTable({ runs, chosen, route }) {
       <td><input type="checkbox" aria-label=${`Choose ${run.label}`} checked=${chosen.includes(run)} onChange=${(/** @type {any} */ event) => choose([run.name], event.target.checked)} /></td>
       <td><a href=${`#/runs/${encodeURIComponent(run.name)}`} title=${run.path}><bdi>${run.label}</bdi></a></td>
       <td><bdi>${run.experiment}</bdi>${run.problem && html`<span class="run-problem" title=${run.problem}>settings can't be read</span>`}</td>
-      <td><${Badge} state=${run.state} /></td>
+      <td class="run-state"><${Badge} state=${run.state} /><${StopRun} run=${run} onStop=${ask} /></td>
       <td class="number"><${Steps} run=${run} /></td>
       <td class="number">${format.number(valueOf(run, metric))}</td>
       <td class="nowrap" title=${format.time(run.time)}>${format.ago(run.time)}</td></tr>`))}</tbody></table></div>
-    ${!shown.length && html`<p class="muted">${find ? `No ${isLive ? "running " : ""}run has “${find}” in its name.` : "No run is running."}</p>`}`;
+    ${!shown.length && html`<p class="muted">${find ? `No ${isLiveOnly ? "running " : ""}run has “${find}” in its name.` : "No run is running."}</p>`}`;
 }
 
 function NoRuns() {

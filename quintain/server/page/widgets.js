@@ -28,7 +28,7 @@ export function Progress({ share, label = "progress" }) {
 
 /** How far a run is. @param {{run: any}} props */
 export function Steps({ run }) {
-  if (run.state !== "running" || !run.train_steps) {
+  if (!["running", "stopping"].includes(run.state) || !run.train_steps) {
     return html`${number(run.step)}${run.train_steps ? html`<span class="muted"> of ${number(run.train_steps)}</span>` : null}`;
   }
   return html`<${Progress} share=${run.step / run.train_steps} label="steps" />`;

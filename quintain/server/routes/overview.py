@@ -194,6 +194,12 @@ def get_run(parts: parts_lib.Given, name: str) -> fastapi.Response:
     return responses.to_response(parts.run_reader.describe(parts.runs.get(name)))
 
 
+@router.post("/runs/{name}/stop")
+def stop_run(parts: parts_lib.Given, name: str) -> fastapi.Response:
+    """Asks a run to save a checkpoint and to end; returns the command that goes on with it."""
+    return responses.to_response({"command": parts.run_reader.stop(parts.runs.get(name))})
+
+
 @router.get("/runs/{name}/curves")
 def get_curves(parts: parts_lib.Given, name: str, *, after: str = "") -> fastapi.Response:
     """Returns its metrics as columns; those that are new since the cursor `after`."""

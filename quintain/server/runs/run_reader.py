@@ -5,6 +5,7 @@ import math
 import os
 import pathlib
 import re
+import shlex
 import socket
 import threading
 import time
@@ -15,7 +16,7 @@ from quintain import errors
 from quintain.config import run_header, yaml_io
 from quintain.records import process_identity
 from quintain.records.rows import training_run
-from quintain.server.runs import run_index, run_lines, run_samples
+from quintain.server.runs import run_index, run_lines, run_samples, run_stop
 
 TRAINING_FILE: Final = "training.jsonl"
 EVALUATIONS_FILE: Final = "evaluations.jsonl"
@@ -45,7 +46,10 @@ _BRIEF: Final = re.compile(
 
 
 class RunReader:
-    """Reads runs. Settings are kept until their file changes, for they are slow to read."""
+    """Reads runs, and asks them to stop.
+
+    Settings are kept until their file changes, for they are slow to read.
+    """
 
     def __init__(self) -> None:
         self._settings: dict[pathlib.Path, tuple[object, dict[str, Any], str]] = {}
@@ -53,6 +57,7 @@ class RunReader:
         self._ranges: dict[pathlib.Path, tuple[str, dict[str, tuple[float, float]]]] = {}
         self._ids: dict[pathlib.Path, tuple[object, str]] = {}
         self._lock = threading.Lock()
+        self._stopping: set[str] = set()
 
     def summarize(self, found: run_index.FoundRun) -> training_run.TrainingRun:
         """Returns what a list shows of a run."""
@@ -67,6 +72,11 @@ class RunReader:
         experiment = experiment if isinstance(experiment, str) else ""
         train_steps = _find_train_steps(settings)
         last_secs = _find_last_time(directory)
+        holder = _read_lock(directory)
+        state = _find_state(holder, step, train_steps, last_secs)
+        is_running = state is training_run.RunProgress.RUNNING
+        if is_running and process_identity.find_mark(holder["pid"]) in self._stopping:
+            state = training_run.RunProgress.STOPPING
         metrics: dict[str, Any] = {}
         for entry in lasts:
             metrics |= run_lines.flatten(entry["metrics"])
@@ -76,7 +86,7 @@ class RunReader:
             path=str(directory),
             experiment=experiment,
             task=experiment.partition("/")[0],
-            state=_find_state(directory, step, train_steps, last_secs),
+            state=state,
             step=step,
             train_steps=train_steps,
             metrics=metrics,
@@ -84,6 +94,28 @@ class RunReader:
             time=last_secs,
             settings_id=self._find_settings_id(directory),
             problem=problem,
+            can_stop=state is training_run.RunProgress.RUNNING
+            and run_stop.can_stop(directory / LOCK_FILE, holder),
+        )
+
+    def stop(self, found: run_index.FoundRun) -> str:
+        """Asks a run to save a checkpoint and to end, once, and returns the command to go on.
+
+        A second signal would end it at once.
+
+        Raises:
+            StateError: If it does not run, or not here.
+        """
+        directory = found.path
+        state = self.summarize(found).state
+        if state is not training_run.RunProgress.STOPPING:
+            mark = run_stop.stop(directory / LOCK_FILE, _read_lock(directory))
+            self._stopping.add(mark)
+        details = self.describe(found)
+        flags = [("--model-dir", directory), *(("--import", name) for name in details.imports)]
+        flags += [("--gin-file", directory / GIN_FILE)] if details.gin else []
+        return " ".join(
+            ["quintain train", *(f"{flag}={shlex.quote(str(value))}" for flag, value in flags)]
         )
 
     def describe(self, found: run_index.FoundRun) -> training_run.RunDetails:
@@ -92,7 +124,8 @@ class RunReader:
         settings, _ = self._read_settings(directory)
         run = self.summarize(found)
         gin = run_lines.read_text(directory / GIN_FILE, _MAX_FILE_BYTES)
-        is_running = run.state is training_run.RunProgress.RUNNING
+        states = training_run.RunProgress
+        is_running = run.state in (states.RUNNING, states.STOPPING)
         imports = settings.get("imports")
         names = _list_names(directory)
         return training_run.RunDetails(
@@ -258,14 +291,13 @@ def _read_lock(directory: pathlib.Path) -> dict[str, Any]:
 
 
 def _find_state(
-    directory: pathlib.Path, step: int, train_steps: int | None, last_secs: float
+    holder: Mapping[str, Any], step: int, train_steps: int | None, last_secs: float
 ) -> training_run.RunProgress:
     """Returns what a run does.
 
     The lock itself is not tried: who has it for a moment only would keep a training out. So the
     process that the file names is looked for; its mark tells it from others of the same number.
     """
-    holder = _read_lock(directory)
     pid = holder.get("pid")
     if isinstance(pid, int) and 0 < pid < 2**31:
         if holder.get("host") == socket.gethostname():

@@ -127,6 +127,7 @@ TABLE: Final[Mapping[str, Mapping[str, Rule]]] = {
     "/runs/{name}": {"GET": _PAGE},
     "/runs/{name}/curves": {"GET": _PAGE},
     "/runs/{name}/samples": {"GET": _PAGE},
+    "/runs/{name}/stop": {"POST": _PAGE_EDIT},
     "/slots": {"GET": _PAGE_OWN},
     "/tensorboard": {"POST": _PAGE_EDIT},
     "/timeline": {"GET": _PAGE_OWN},

@@ -61,7 +61,6 @@ def _find_name(kind: str, call: ast.Call) -> str:
         return ""
     for keyword in call.keywords:
         if keyword.arg == "name":
-            is_known = isinstance(keyword.value, ast.Constant)
-            return str(keyword.value.value) if is_known else ""
+            return str(keyword.value.value) if isinstance(keyword.value, ast.Constant) else ""
     default = inspect.signature(metric).parameters["name"].default
     return str(default or naming.to_snake_case(kind))
