@@ -24,9 +24,8 @@ VIEWS = {
         tab: f"/experiments/1?tab={tab}"
         for tab in ("overview", "trials", "curves", "parallel", "scatter", "importance", "search")
     },
-    "compare": "/experiments/1?tab=compare&trials=1-6",
+    "compare": "/experiments/1?tab=compare&sel=1-6",
     "timeline": "/experiments/1?tab=timeline",
-    "logs": "/experiments/1?tab=logs",
     "trial": "/trials/{best}",
     "runs": "/runs",
 }
@@ -75,6 +74,7 @@ def take_pictures(link: str, best: int) -> None:
         for name, place in VIEWS.items():
             page.evaluate("place => { location.hash = place; }", place.format(best=best))
             page.wait_for_timeout(2500)
+            page.get_by_text("Computing").first.wait_for(state="hidden", timeout=120_000)
             for theme in ("light", "dark"):
                 page.emulate_media(color_scheme=theme)
                 page.wait_for_timeout(300)
