@@ -55,7 +55,7 @@ COMMANDS: Final = {
         ),
         "checkpoint": (
             "quintain.cli.platform.checkpoint:checkpoint",
-            "Show, copy and delete saved states of trials; average those of a run.",
+            "Show, export, copy and delete saved states of trials; average those of a run.",
         ),
         "ui": (
             "quintain.cli.platform.ui:ui",

@@ -417,7 +417,7 @@ class Commands:
         named = sorted(registered[uuid] for uuid in registered.keys() & uuids)
         if named:
             raise errors.StateError(
-                f"{what} can't be deleted: the registered models {', '.join(named)} point at it. "
+                f"{what} can't be deleted: registered models point at it: {', '.join(named)}. "
                 "Delete these first (`quintain model delete`)."
             )
 

@@ -54,7 +54,7 @@ class Exports:
     def _run(self, uuid: str, target: pathlib.Path) -> None:
         with tempfile.TemporaryFile() as problems:
             done = subprocess.run(
-                own_commands.build("checkpoint", "export", uuid, f"--output-dir={target}"),
+                own_commands.build("checkpoint", "export", uuid, f"--output={target}"),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=problems,

@@ -143,7 +143,8 @@ def test_ten_thousand_trials_are_sorted_filtered_brushed_and_saved(server, visit
 @pytest.mark.long("test_front.py shows it")
 def test_a_link_shows_the_same_view(server, visit):
     visit.open(
-        server.sign_in.build_link(), "/experiments/1?where=units%20%3C%2010&sort=-hparams.units"
+        server.sign_in.build_link(),
+        "/experiments/1?tab=trials&where=units%20%3C%2010&sort=-hparams.units",
     )
     visit.wait("of 10,000 trials")
     address = visit.page.url

@@ -47,7 +47,7 @@ def describe_result(snapshot: snapshot_lib.Snapshot, checkpoint_uuid: str | None
         number = snapshot.experiment.id
         lines.append(f"Best in all metrics: quintain experiment pareto {number}")
     if checkpoint_uuid is not None:
-        lines.append(f"Its model: quintain checkpoint export {checkpoint_uuid} --output-dir=best")
+        lines.append(f"Its model: quintain checkpoint export {checkpoint_uuid} --output=best")
     failed = [trial for trial in snapshot.trials if trial.state.value == "ERROR"]
     for trial in failed[:_MAX_FAILURES]:
         reason = experiment_display.shorten(trial.reason) or "see its logs"

@@ -90,7 +90,11 @@ def load(path: str, assignments: Sequence[str] = (), template: str | None = None
         text = yaml_io.dump(content)
     merged = overrides_lib.merge(content, merge_overrides(assignments))
 
+    assigned = [text.partition("=")[0] for text in assignments]
+
     def locate(name: str) -> str:
+        if any(f"{name}.".startswith(f"{each}.") for each in assigned):
+            return "--set"
         if name not in lines and name in below:
             return f"{template}:{below[name]}"
         return f"{path}:{yaml_io.find_line(lines, name)}"

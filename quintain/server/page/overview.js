@@ -37,35 +37,35 @@ export function OverviewView(props) {
 function Best({ data, row, rows }) {
   const id = row < 0 ? 0 : data.ids[row];
   const latest = row < 0 ? "" : data.value("latest_checkpoint", row);
-  const checkpoint = useBestCheckpoint(data, id, latest);
+  const best = useBestCheckpoint(data, id, latest);
   const metric = data.experiment.config?.searcher?.metric;
   if (row < 0) return html`<section class="panel" aria-label="Best trial"><h2>Best trial</h2><p class="muted">No trial has been validated yet.</p></section>`;
   const differing = listDifferences(data, rows).slice(0, MOST_SETTINGS);
   return html`<section class="panel" aria-label="Best trial">
     <h2>Best: <a href=${`#/trials/${id}`}>trial ${id}</a></h2>
-    <p class="overview-value">${format.number(data.value("best_metric", row))} <span class="muted">${metric} after ${format.number(data.value("total_batches", row))} batches</span></p>
+    <p class="overview-value">${format.number(data.value("best_metric", row))} <span class="muted">${metric} after ${format.number(best?.total_batches ?? data.value("total_batches", row))} batches</span></p>
     <dl class="overview-settings">${differing.map((column) => html`<div key=${column.key}><dt title=${column.path}>${column.label}</dt><dd>${brief(data.value(column.key, row)) || "–"}</dd></div>`)}</dl>
-    ${checkpoint
-      ? html`<p class="muted">To use it:</p><pre>quintain checkpoint export ${checkpoint} -o best</pre>`
+    ${best
+      ? html`<p class="muted">To use it:</p><pre>quintain checkpoint export ${best.uuid} --output=best</pre>`
       : html`<p class="muted">It has no checkpoint yet.</p>`}
   </section>`;
 }
 
-/** Returns the checkpoint of a trial's best validation, or else its newest one. @param {any} data @param {number} trialId @param {unknown} latest */
+/** Returns the checkpoint of a trial's best validation, the first of equal ones, or else its newest one. @param {any} data @param {number} trialId @param {unknown} latest */
 function useBestCheckpoint(data, trialId, latest) {
-  const [found, setFound] = useState({ trialId: 0, uuid: "" });
+  const [found, setFound] = useState({ trialId: 0, checkpoint: /** @type {any} */ (null) });
   useEffect(() => {
     let isGone = false;
     const sign = data.isSmallerBetter("best_metric") ? 1 : -1;
     const key = (/** @type {any} */ one) => (Number.isFinite(one.metric) ? sign * one.metric : Infinity);
     const choose = (/** @type {any[]} */ all) => all.filter((one) => one.state === "COMPLETED")
-      .sort((a, b) => (key(a) === key(b) ? b.total_batches - a.total_batches : key(a) - key(b)))[0]?.uuid ?? "";
-    if (trialId) get(`/trials/${trialId}/checkpoints`).then((all) => isGone || setFound({ trialId, uuid: choose(all) }), () => {}); // Its page says what is wrong.
+      .sort((a, b) => (key(a) - key(b) || (a.total_batches - b.total_batches) * (Number.isFinite(a.metric) ? 1 : -1)))[0] ?? null;
+    if (trialId) get(`/trials/${trialId}/checkpoints`).then((all) => isGone || setFound({ trialId, checkpoint: choose(all) }), () => {}); // Its page says what is wrong.
     return () => {
       isGone = true;
     };
   }, [data, trialId, latest]);
-  return found.trialId === trialId ? found.uuid : "";
+  return found.trialId === trialId ? found.checkpoint : null;
 }
 
 /** How far the search is: how many trials came to what. @param {any} props */

@@ -16,11 +16,11 @@ export function listSlots(slots, spans) {
   return [...new Set([...slots.map((slot) => slot.id), ...spans.map((span) => span.slot)])].sort((a, b) => a - b);
 }
 
-/** Returns from the first start to now; an hour if nothing ran. @param {Span[]} spans @param {number} now @returns {Range} */
+/** Returns from the first start to the last end, or now while something runs; an hour if nothing ran. @param {Span[]} spans @param {number} now @returns {Range} */
 export function findRange(spans, now) {
   const from = spans.reduce((least, span) => Math.min(least, span.start), Infinity);
-  // A clock may have been set back since.
-  const to = spans.reduce((most, span) => Math.max(most, span.end ?? span.start), now);
+  // What has ended ends the picture; a clock may have been set back since.
+  const to = spans.reduce((most, span) => Math.max(most, span.end ?? Math.max(now, span.start)), -Infinity);
   return Number.isFinite(from) && to > from ? { from, to } : { from: now - 3600, to: now };
 }
 

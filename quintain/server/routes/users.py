@@ -119,7 +119,7 @@ def _note(
         name: value
         for name, value in arguments.items()
         if name in _TOLD or name in call.path_names
-        if value is not None
+        if value
     }
     overrides: Sequence[str] = arguments.get("overrides") or ()
     if overrides:  # Without their values.

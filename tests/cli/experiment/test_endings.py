@@ -14,7 +14,7 @@ def test_the_result_names_the_best_trial_its_model_and_the_failures(calls_fake):
         "Best: accuracy 0.75 (trial 2)",
         "  lr: 0.05",
         "  units: 16",
-        "Its model: quintain checkpoint export some-uuid --output-dir=best",
+        "Its model: quintain checkpoint export some-uuid --output=best",
         "Failed: trial 3: ValueError: no luck",
         "  quintain trial logs 3 --tail 20",
         "Page: quintain ui",

@@ -156,6 +156,16 @@ def test_all_mistakes_are_shown_at_once_with_file_and_line(quintain, write):
     assert f"{path}:5: hyperparameters.lr.maxval: got -9" in stderr
 
 
+def test_what_an_override_has_wrong_is_not_blamed_on_the_file(quintain, write):
+    path = write(ASHA)
+
+    code, _, stderr = quintain("experiment", "preview", path, "--set", "searcher.max_trails=40")
+
+    assert code == 2
+    assert "--set: searcher.max_trails: unknown" in stderr
+    assert str(path) not in stderr
+
+
 def test_a_config_may_be_laid_over_a_template(quintain, write, tmp_path):
     templates = tmp_path / "home" / "templates"
     templates.mkdir(parents=True)
