@@ -228,14 +228,39 @@ def test_empty_home_says_what_to_do_next(serve, open_page):
     expect(page).to_have_title("Experiments · Quintain")
 
 
-@pytest.mark.long("Details of the table; test_large_search.py tries it on a real master")
-def test_phone_scrolls_the_table_and_not_the_page(serve, open_page):
+def test_rows_are_cards_on_a_phone(serve, open_page):
+    phone = {"width": 390, "height": 844}
     page = open_page(serve(num_trials=100), "#/experiments/1?tab=trials")
-    page.set_viewport_size({"width": 390, "height": 800})
-    expect(page.locator(ROWS).first).to_be_visible()
+    page.set_viewport_size(phone)
+    grid = page.get_by_role("grid", name="Trials")
+    row = grid.get_by_role("row").nth(1)
+    expect(row.get_by_role("gridcell")).to_have_count(11)
+    for column in ("trial", "state", "accuracy", "batches"):
+        expect(row.locator(f"[data-label='{column}']")).to_be_visible()
+    expect(page.get_by_role("button", name="Pause experiment 1")).to_be_visible()
+    check_that_nothing_scrolls_sideways(page, ".grid")
+    grid.evaluate("(grid) => grid.scrollIntoView()")
+    page.keyboard.press("End")
+    expect(grid.get_by_role("row").last).to_be_in_viewport(ratio=0.9)
+    page.set_viewport_size({"width": 1000, "height": 844})
+    expect(grid.get_by_role("row").last).to_be_in_viewport(ratio=0.6)
+    page.set_viewport_size(phone)
 
+    page.goto(page.url.split("#")[0] + "#/experiments")
+    row = page.get_by_role("table").get_by_role("row").last
+    expect(row.get_by_role("cell")).to_have_count(10)
+    expect(row.get_by_role("link", name="digits")).to_be_visible()
+    expect(row.get_by_role("progressbar")).to_be_visible()
+    expect(row.locator("[data-label=Best]")).to_be_in_viewport(ratio=1)
+    check_that_nothing_scrolls_sideways(page, ".plain-box")
+    page.route("**/experiments/1/pause", lambda asked: asked.fulfill(json={}))
+    row.get_by_role("button", name="Pause experiment 1").click()
+    expect(page.get_by_text("It pauses")).to_be_visible()
+
+
+def check_that_nothing_scrolls_sideways(page, box):
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    assert page.locator(".grid").evaluate("(grid) => grid.scrollWidth > grid.clientWidth")
+    assert page.locator(box).evaluate("(box) => box.scrollWidth <= box.clientWidth")
 
 
 def test_seeds_are_one_row_that_unfolds(serve, open_page):

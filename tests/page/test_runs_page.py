@@ -215,6 +215,24 @@ def test_a_run_is_stopped_from_its_row_and_the_page_says_how_it_goes_on(link, st
     assert page.get_by_role("link", name="Translations").count() == 0
 
 
+def test_runs_are_cards_on_a_phone(link, stopped_runs, visit):
+    page = visit.page
+    page.set_viewport_size({"width": 390, "height": 844})
+    visit.open(link, "/runs")
+    row = page.get_by_role("row", name=f"Choose {HOSTILE}")
+    row.locator("[data-label=validation_loss]").wait_for()
+    row.get_by_role("progressbar").wait_for()
+    assert row.get_by_role("cell").count() == 7
+    visit.take_picture("runs-phone")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert page.locator(".plain-box").evaluate("(box) => box.scrollWidth <= box.clientWidth")
+
+    page.get_by_role("button", name="Step").click()
+    page.get_by_role("columnheader", name="Step ↑").wait_for()
+    row.get_by_role("button", name=f"Stop {HOSTILE}").click()
+    page.get_by_role("button", name="Cancel").click()
+
+
 @pytest.mark.long("test_large_search.py shows it")
 def test_a_run_that_there_is_not_says_so(link, visit):
     visit.expected = ["404"]

@@ -22,7 +22,7 @@ export function hasEnded({ state }) {
 export function ExperimentActions({ experiment, selection = new Set() }) {
   const [dialog, setDialog] = useState("");
   const [question, setQuestion] = useState(/** @type {Question | null} */ (null));
-  const { id, state } = experiment;
+  const { id } = experiment;
   const isOver = hasEnded(experiment);
   const problem = useEditProblem(experiment);
   const send = (/** @type {string} */ command) => post(`/experiments/${id}/${command}`);
@@ -37,8 +37,7 @@ export function ExperimentActions({ experiment, selection = new Set() }) {
   };
   const close = () => setDialog("");
   return html`<span class="actions row">
-    ${state === "ACTIVE" && html`<${Button} ...${disabledBy(problem)} onClick=${() => tell(send("pause"), "It pauses; its trials save themselves.")}>Pause<//>`}
-    ${state === "PAUSED" && html`<${Button} kind="main" ...${disabledBy(problem)} onClick=${() => tell(send("activate"), "It goes on.")}>Activate<//>`}
+    <${PauseButton} experiment=${experiment} />
     <${OpenTensorBoard} ...${selection.size ? { trialIds: [...selection] } : { experimentId: id }} />
     <${Menu} label="Actions" align="right">${(/** @type {() => void} */ closeMenu) => {
       const item = (/** @type {string} */ label, /** @type {() => void} */ act, kind = "") => html`
@@ -65,6 +64,16 @@ export function ExperimentActions({ experiment, selection = new Set() }) {
     ${dialog === "continue" && html`<${ContinueForm} experiment=${experiment} onClose=${close} />`}
     ${question && html`<${Ask} question=${question} onClose=${() => setQuestion(null)} />`}
   </span>`;
+}
+
+/** Pauses an experiment or lets it go on; nothing for those that do neither. @param {{experiment: any}} props */
+export function PauseButton({ experiment: { id, state, ...others } }) {
+  const problem = useEditProblem(others);
+  const act = (/** @type {string} */ command, /** @type {string} */ done) => () => tell(post(`/experiments/${id}/${command}`), done);
+  return html`${state === "ACTIVE" && html`<${Button} label=${`Pause experiment ${id}`} ...${disabledBy(problem)}
+      onClick=${act("pause", "It pauses; its trials save themselves.")}>Pause<//>`}
+    ${state === "PAUSED" && html`<${Button} kind="main" label=${`Activate experiment ${id}`} ...${disabledBy(problem)}
+      onClick=${act("activate", "It goes on.")}>Activate<//>`}`;
 }
 
 /** @param {{trial: any, experiment: any}} props */

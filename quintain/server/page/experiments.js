@@ -1,6 +1,7 @@
 // @ts-check
 // The list of experiments.
 import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
+import { PauseButton } from "./actions.js";
 import { get } from "./api.js";
 import { subscribe } from "./events.js";
 import * as format from "./format.js";
@@ -46,7 +47,7 @@ export function ExperimentsView({ route, status }) {
         onChange=${() => route.setQuery({ archived: isArchivedShown ? null : "1" })} />archived${numArchived ? ` (${numArchived})` : ""}</label>
     </div>
     ${shown.length
-      ? html`<div class="plain-box"><table class="plain experiments">
+      ? html`<div class="plain-box"><table class="plain cards experiments">
           <thead><tr><th><span class="visually-hidden">Select</span></th><th class="number">#</th><th>Name</th><th>State</th>
             <th>Progress</th><th class="number">Trials</th><th class="number">Best</th><th>Search</th><th>Labels</th><th>Started</th></tr></thead>
           <tbody>${shown.slice(0, numShown).map((one, at) => html`<${Line} key=${one.id} experiment=${one}
@@ -80,18 +81,18 @@ function Line({ experiment, eta, isActive, isSelected, toggle }) {
       aria-label=${`Select experiment ${id}`} /></td>
     <td class="number">${id}</td>
     <td class="name"><a href="#/experiments/${id}" title=${nameOf(experiment, 500)}><bdi>${nameOf(experiment)}</bdi></a></td>
-    <td><${Badge} state=${state} />${experiment.is_archived && html` <span class="label">archived</span>`}</td>
+    <td class="state"><${Badge} state=${state} />${experiment.is_archived && html` <span class="label">archived</span>`} <${PauseButton} experiment=${experiment} /></td>
     <td>${isOver
       ? html`<span class="muted nowrap">took ${format.duration(end - start)}</span>`
       : html`<${Progress} share=${progress} />
       ${eta !== null && eta !== undefined && html`<div class="muted small nowrap">${format.duration(eta)} left</div>`}`}</td>
-    <td class="number"><span class="nowrap" title=${describeCounts(counts)}>${format.number(total)}${
+    <td class="number" data-label="Trials"><span class="nowrap" title=${describeCounts(counts)}>${format.number(total)}${
       counts.ERROR ? html` <span class="bad">${counts.ERROR} failed</span>` : ""}</span></td>
-    <td class="number">${(experiment.best_metric ?? null) !== null && html`${format.number(experiment.best_metric)}
+    <td class="number" data-label="Best">${(experiment.best_metric ?? null) !== null && html`${format.number(experiment.best_metric)}
       <div class="muted small">${config?.searcher?.metric}</div>`}</td>
-    <td class="nowrap">${(config?.searcher?.name ?? "").replaceAll("_", " ")}</td>
+    <td class="nowrap" data-label="Search">${(config?.searcher?.name ?? "").replaceAll("_", " ")}</td>
     <td class="labels"><${Labels} labels=${labels} /></td>
-    <td class="nowrap muted" title=${format.time(start)}>${format.ago(start)}</td></tr>`;
+    <td class="nowrap muted" data-label="Started" title=${format.time(start)}>${format.ago(start)}</td></tr>`;
 }
 
 function NoExperiments() {

@@ -16,6 +16,10 @@ const CHECK = 40;
 /** Where the table was left, so that the way back from a trial leads there. */
 const left = { place: "", top: 0 };
 const SCROLLBAR = 18;
+/** On narrower screens rows are cards, of two values a line. */
+const PHONE = "(max-width: 599px)";
+const CARD_LINE = 22;
+const CARD_EDGE = 13;
 
 /**
  * @param {{
@@ -33,11 +37,15 @@ export function VirtualTable(props) {
   const [first, setFirst] = useState(0);
   const [height, setHeight] = useState(600);
   const [room, setRoom] = useState(0);
+  const [isCards, setCards] = useState(() => matchMedia(PHONE).matches);
+  const numLines = Math.ceil(columns.length / 2);
+  const rowHeight = isCards ? numLines * CARD_LINE + CARD_EDGE : ROW;
   const anchor = useRef(-1);
   useLayoutEffect(() => {
     const measure = () => {
       setHeight(box.current.clientHeight);
       setRoom(box.current.clientWidth);
+      setCards(matchMedia(PHONE).matches);
     };
     const observer = new ResizeObserver(measure);
     observer.observe(box.current);
@@ -45,16 +53,17 @@ export function VirtualTable(props) {
     if (left.place === location.hash) box.current.scrollTop = left.top;
     return () => observer.disconnect();
   }, []);
-  useEffect(() => reveal(box.current, active, box.current.querySelector(".grid-head").offsetHeight), [active]);
+  useEffect(() => reveal(box.current, active, rowHeight, box.current.querySelector(".grid-head").offsetHeight), [active]);
   const onScroll = () => {
     Object.assign(left, { place: location.hash, top: box.current.scrollTop });
-    setFirst(Math.max(0, Math.floor(box.current.scrollTop / ROW) - SPARE));
+    setFirst(Math.max(0, Math.floor(box.current.scrollTop / rowHeight) - SPARE));
   };
-  const numShown = Math.ceil(height / ROW) + 2 * SPARE;
+  useLayoutEffect(onScroll, [rowHeight]);
+  const numShown = Math.ceil(height / rowHeight) + 2 * SPARE;
   const last = Math.min(rows.length, Math.min(first, Math.max(0, rows.length - 1)) + numShown);
   const groups = groupColumns(columns);
-  const head = groups.length ? HEAD + GROUP_HEAD : HEAD;
-  const width = columns.reduce((sum, column) => sum + widthOf(column), CHECK);
+  const head = isCards ? rowHeight + 1 : groups.length ? HEAD + GROUP_HEAD : HEAD;
+  const width = isCards ? 0 : columns.reduce((sum, column) => sum + widthOf(column), CHECK);
   const toggle = (/** @type {number} */ at, /** @type {boolean} */ isRange) => {
     const isSelected = !idsAt(at).every((id) => selection.has(id));
     onSelect(listIds(idsAt, isRange && anchor.current >= 0 ? anchor.current : at, at), isSelected);
@@ -67,21 +76,23 @@ export function VirtualTable(props) {
     const row = rows[at];
     const id = data.ids[row];
     const group = heads.get(at);
-    shown.push(h(Row, { key: at % numShown, at, row, group, isOpen: group && open.has(id), data, columns, version: props.version,
+    shown.push(h(Row, { key: at % numShown, at, row, group, isOpen: group && open.has(id), data, columns, version: props.version, rowHeight,
       isSelected: idsAt(at).every((one) => selection.has(one)),
       phase: phases.get(id), rung: stops.get(id), isActive: at === active, actions: actions.current }));
   }
   const style = {
-    "--layout": `${CHECK}px ${columns.map(layOut).join(" ")}`,
+    "--layout": `${CHECK}px ${isCards ? "1fr 1fr" : columns.map(layOut).join(" ")}`,
+    "--row": `${rowHeight}px`,
+    "--lines": numLines,
     "--width": `${width}px`,
-    "--height": `${rows.length * ROW + head + (width > room ? SCROLLBAR : 2)}px`,
+    "--height": `${rows.length * rowHeight + head + (width > room ? SCROLLBAR : 2)}px`,
   };
-  return html`<div class="grid" ref=${box} role="grid" aria-label=${label} aria-multiselectable="true" tabindex="0"
+  return html`<div class=${isCards ? "grid cards" : "grid"} ref=${box} role="grid" aria-label=${label} aria-multiselectable="true" tabindex="0"
       aria-rowcount=${rows.length + 1} aria-colcount=${columns.length + 1}
       aria-activedescendant=${active >= first && active < last ? `row-${active}` : undefined}
       onScroll=${onScroll} style=${style}>
     <${Head} ...${{ data, rows, idsAt, columns, groups, sort, onSort, selection, onSelect }} />
-    <div class="grid-body" role="rowgroup" style=${{ height: `${rows.length * ROW}px` }}>${shown}</div>
+    <div class="grid-body" role="rowgroup" style=${{ height: `${rows.length * rowHeight}px` }}>${shown}</div>
   </div>`;
 }
 
@@ -107,7 +118,7 @@ function Head({ data, rows, idsAt, columns, groups, sort, onSort, selection, onS
       return html`<div key=${column.key} class="grid-cell ${alignOf(column)}" role="columnheader" aria-label=${format.short(column.label)}
           aria-sort=${isSorted ? (sort.descending ? "descending" : "ascending") : "none"}>
         <button type="button" title=${`${format.short(column.path ?? column.label)}: sort`} onClick=${() => onSort(column.key)}>
-          <span class="grid-label">${format.short(column.metric ? data.shortName(column.key) : column.label)}</span>
+          <span class="grid-label">${labelOf(column, data)}</span>
           ${isSorted && html`<span aria-hidden="true">${sort.descending ? "↓" : "↑"}</span>`}</button><${ColumnPart} data=${data} of=${column.key} /></div>`;
     })}</div></div>`;
 }
@@ -120,7 +131,7 @@ class Row extends Component {
   }
 
   render() {
-    const { at, row, group, isOpen, data, columns, phase, rung, isSelected, isActive, actions } = this.props;
+    const { at, row, rowHeight, group, isOpen, data, columns, phase, rung, isSelected, isActive, actions } = this.props;
     const id = data.ids[row];
     const cells = columns.map((/** @type {Column} */ column, /** @type {number} */ place) => (group
       ? drawGroupCell(column, data, group, { place, isOpen, onFold: () => actions.onOpen(at) })
@@ -130,7 +141,7 @@ class Row extends Component {
     const props = {
       class: `grid-row${isSelected ? " selected" : ""}${isActive ? " active" : ""}`,
       role: "row", id: `row-${at}`, "aria-rowindex": at + 2, "aria-selected": String(isSelected),
-      style: { transform: `translateY(${at * ROW}px)` },
+      style: { transform: `translateY(${at * rowHeight}px)` },
       onClick: () => actions.onActive(at), onDblClick: () => actions.onOpen(at),
     };
     return h("div", props, h("div", { class: "grid-cell check", role: "gridcell" }, check), cells);
@@ -141,7 +152,7 @@ class Row extends Component {
  * @param {{place: number, phase?: string, rung?: number, hrefOf: (id: number) => string}} how */
 function drawCell(column, data, row, { place, phase, rung, hrefOf }) {
   const value = data.value(column.key, row);
-  const props = { key: place, role: "gridcell", class: `grid-cell ${alignOf(column)}`, title: undefined };
+  const props = { key: place, role: "gridcell", class: `grid-cell ${alignOf(column)}`, "data-label": labelOf(column, data), title: undefined };
   if (column.key === "id") return h("div", props, h("a", { href: hrefOf(value), tabIndex: -1 }, value));
   if (column.kind === "state") {
     const isStopped = value === "COMPLETED" && rung !== undefined;
@@ -157,7 +168,7 @@ function drawCell(column, data, row, { place, phase, rung, hrefOf }) {
 /** A cell of the row of several seeds, which unfolds. @param {Column} column @param {any} data @param {import("./comparison.js").Group} group
  * @param {{place: number, isOpen: boolean, onFold: () => void}} how */
 function drawGroupCell(column, data, { rows, ids, name }, { place, isOpen, onFold }) {
-  const props = { key: place, role: "gridcell", class: `grid-cell ${alignOf(column)}` };
+  const props = { key: place, role: "gridcell", class: `grid-cell ${alignOf(column)}`, "data-label": labelOf(column, data) };
   if (column.key === "id") {
     return h("div", props, h("button", { type: "button", class: "seeds", tabIndex: -1, "aria-expanded": String(isOpen), title: name, onClick: onFold },
       `${isOpen ? "▾" : "▸"} n = ${ids.length}`));
@@ -175,6 +186,11 @@ export function listIds(idsAt, from, to) {
 /** How long a trial that goes on took so far. @param {any} data @param {number} row */
 function soFar(data, row) {
   return data.value("state", row) === "ACTIVE" ? format.duration(Date.now() / 1000 - data.value("start_time", row)) : "";
+}
+
+/** @param {Column} column @param {any} data */
+function labelOf(column, data) {
+  return format.short(column.metric ? data.shortName(column.key) : column.label);
 }
 
 /** @param {Column} column */
@@ -207,10 +223,10 @@ function layOut(column) {
   return column.key === "id" || column.kind === "state" ? width : `minmax(${width}, 1fr)`;
 }
 
-/** Scrolls so that a row is seen. @param {HTMLElement} box @param {number} at @param {number} head  Its height. */
-function reveal(box, at, head) {
+/** Scrolls so that a row is seen. @param {HTMLElement} box @param {number} at @param {number} rowHeight @param {number} head  Its height. */
+function reveal(box, at, rowHeight, head) {
   if (at < 0) return;
-  const top = at * ROW;
+  const top = at * rowHeight;
   if (top < box.scrollTop) box.scrollTop = top;
-  else if (top + ROW > box.scrollTop + box.clientHeight - head - 12) box.scrollTop = top + ROW + head + 12 - box.clientHeight;
+  else if (top + rowHeight > box.scrollTop + box.clientHeight - head - 12) box.scrollTop = top + rowHeight + head + 12 - box.clientHeight;
 }
