@@ -67,8 +67,9 @@ export function ExperimentActions({ experiment, selection = new Set() }) {
 }
 
 /** Pauses an experiment or lets it go on; nothing for those that do neither. @param {{experiment: any}} props */
-export function PauseButton({ experiment: { id, state, ...others } }) {
-  const problem = useEditProblem(others);
+export function PauseButton({ experiment }) {
+  const { id, state } = experiment;
+  const problem = useEditProblem(experiment);
   const act = (/** @type {string} */ command, /** @type {string} */ done) => () => tell(post(`/experiments/${id}/${command}`), done);
   return html`${state === "ACTIVE" && html`<${Button} label=${`Pause experiment ${id}`} ...${disabledBy(problem)}
       onClick=${act("pause", "It pauses; its trials save themselves.")}>Pause<//>`}
