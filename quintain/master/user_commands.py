@@ -74,10 +74,10 @@ class Commands:
         Raises:
             ConfigError: Listing all that is wrong.
         """
-        config = self.read_config(config_text, overrides, source, None)
+        content = self.read_content(config_text, overrides, source, None)
         return new_experiments.create(
             self._shared,
-            config,
+            new_experiments.build_config(content),
             config_text,
             model_dir,
             parent_id=parent_id,
@@ -103,19 +103,20 @@ class Commands:
         """Creates an experiment from another one's code, and its config unless one is given."""
         owner = self._record(experiment_id)
         source = f"experiment {experiment_id}"
+        content = self.read_content(config_text, overrides, source, experiment_id)
         return new_experiments.create(
             self._shared,
-            self.read_config(config_text, overrides, source, experiment_id),
+            new_experiments.build_config(content),
             owner.original_config if config_text is None else config_text,
             pathlib.Path(owner.model_dir),
             parent_id=experiment_id,
             origin=new_experiments.inherit_provenance(owner),
         )
 
-    def read_config(
+    def read_content(
         self, config_text: str | None, overrides: Sequence[str], source: str, parent_id: int | None
-    ) -> experiment_spec.ExperimentSpec:
-        """Reads the config that a new experiment would have.
+    ) -> dict[str, Any]:
+        """Reads what is written in the config that a new experiment would have.
 
         Args:
             config_text: The config, as YAML; that of the parent if None.
@@ -124,14 +125,14 @@ class Commands:
             parent_id: Experiment whose code it would have, or None.
 
         Raises:
-            ConfigError: Listing all that is wrong.
+            ConfigError: If a text can't be read, or the change is not valid.
         """
         former = "{}" if parent_id is None else self._record(parent_id).original_config
         if config_text is None:
             config_text, source = former, f"experiment {parent_id}"
         content = new_experiments.read_content(config_text, source, overrides)
         self._check(new_experiments.read_content(former, source), content)
-        return new_experiments.build_config(content)
+        return content
 
     # Experiments that are there.
 

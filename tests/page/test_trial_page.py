@@ -254,6 +254,7 @@ def test_an_experiment_is_described_checked_archived_and_deleted(server, visit, 
 
     choose("Fork with other settings")
     page.get_by_text("The config is fine: 3 trials.").wait_for()
+    page.get_by_role("button", name="Text", exact=True).click()
     page.get_by_label("Config, YAML").fill(CONFIG.replace("max_trials", "max_trial"))
     page.get_by_role("alert").get_by_text("Did you mean 'max_trials'?").wait_for()
     assert page.get_by_role("button", name="Create").is_disabled()
@@ -266,3 +267,41 @@ def test_an_experiment_is_described_checked_archived_and_deleted(server, visit, 
     page.wait_for_url("**#/experiments")
     with server.master._shared.store.reading() as session:
         assert [each.id for each in session.list_experiments(include_archived=True)] == [1]
+
+
+def test_a_fork_is_filled_in_field_by_field_with_what_is_wrong_beside_it(server, visit):
+    page = visit.page
+    visit.expected = ["400"]
+    visit.open(server.sign_in.build_link(), "/experiments/1")
+    page.get_by_role("button", name="Actions").click()
+    page.get_by_role("button", name="Fork with other settings").click()
+    page.get_by_text("The config is fine: 3 trials.").wait_for()
+    visit.take_picture("fork")
+
+    page.get_by_label("hyperparameters.rate.minval").fill("5")
+    field = page.locator(".field", has=page.get_by_label("hyperparameters.rate.maxval"))
+    field.get_by_role("alert").get_by_text("expected more than minval=5").wait_for()
+    assert page.get_by_role("button", name="Create").is_disabled()
+    visit.take_picture("fork-problem")
+    page.set_viewport_size({"width": 390, "height": 800})
+    visit.take_picture("fork-narrow")
+    page.set_viewport_size({"width": 1280, "height": 860})
+    page.get_by_label("hyperparameters.rate.minval").fill("-3")
+    page.get_by_label("searcher.max_trials").fill("7")
+    page.get_by_text("The config is fine: 7 trials.").wait_for()
+
+    page.get_by_role("button", name="Text", exact=True).click()
+    text = page.get_by_label("Config, YAML")
+    changed = text.input_value()
+    assert "minval: -3" in changed
+    assert "max_trials: 7" in changed
+    text.fill(changed.replace("max_trials: 7", "max_trials: 6"))
+    page.get_by_text("The config is fine: 6 trials.").wait_for()
+    page.get_by_role("button", name="Text", exact=True).click()
+    assert page.get_by_label("searcher.max_trials").input_value() == "6"
+    page.get_by_role("button", name="Create").click()
+    page.wait_for_url("**#/experiments/2*")
+    with server.master._shared.store.reading() as session:
+        made = session.get_experiment(2).config
+    assert made["searcher"]["max_trials"] == 6
+    assert made["hyperparameters"]["rate"]["minval"] == -3

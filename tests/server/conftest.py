@@ -82,14 +82,13 @@ class FakeMaster:
     def restricted_by(self, check_change):
         return self
 
-    def read_config(self, config_text, overrides, source, parent_id):
+    def read_content(self, config_text, overrides, source, parent_id):
         if parent_id is not None:
             with self.store.reading() as session:
                 original = session.get_experiment(parent_id).original_config
             if config_text is None:
                 config_text, source = original, f"experiment {parent_id}"
-        content = new_experiments.read_content(config_text, source, overrides)
-        return new_experiments.build_config(content)
+        return new_experiments.read_content(config_text, source, overrides)
 
     def create_experiment(self, config_text, model_dir, **options):
         if "broken" in config_text:

@@ -133,6 +133,10 @@ class Check(TypedDict):
     total_batches: int
     max_concurrent_trials: int
     is_extrapolated: bool
+    config: dict[str, Any]
+    """The config with all defaults."""
+    config_text: str
+    """The config as written, with its overrides, as YAML."""
 
 
 class Changes(TypedDict, total=False):

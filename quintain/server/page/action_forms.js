@@ -1,13 +1,10 @@
 // @ts-check
-// Forms: settings of an experiment, a fork of it, and going on with it or with one of its trials.
-import { html, useEffect, useRef, useState } from "./vendor/preact.js";
-import { get, patch, post } from "./api.js";
-import { number } from "./format.js";
+// Forms: settings of an experiment, and going on with it or with one of its trials.
+import { html, useState } from "./vendor/preact.js";
+import { patch, post } from "./api.js";
 import { clean } from "./log_lines.js";
 import { go } from "./route.js";
-import { Button, Dialog, Loading, Problem, toast } from "./widgets.js";
-
-const TYPING_MS = 400;
+import { Button, Dialog, Problem, toast } from "./widgets.js";
 
 /** Returns the changes between the fields of a form and an experiment; only those that differ.
  * @param {any} experiment @param {Record<string, string>} fields @returns {Record<string, unknown>} */
@@ -86,61 +83,6 @@ export function RegisterForm({ checkpoint, onClose }) {
     ${field("note", "Note")}
     ${error && html`<${Problem} error=${error} />`}
     <footer><${Button} onClick=${onClose}>Cancel<//><${Button} kind="main" type="submit" disabled=${isBusy}>Register<//></footer></form><//>`;
-}
-
-/** The config of an experiment to change, checked while one types. @param {{experimentId: number, onClose: () => void}} props */
-export function ForkForm({ experimentId, onClose }) {
-  const [text, setText] = useState(/** @type {string | null} */ (null));
-  const [problem, setProblem] = useState(/** @type {any} */ (null));
-  const check = useCheck(text, experimentId);
-  useEffect(() => {
-    get(`/experiments/${experimentId}`).then((record) => setText(record.original_config), setProblem);
-  }, [experimentId]);
-  const { error, isBusy, submit } = useSubmit(async () => {
-    const made = await post(`/experiments/${experimentId}/fork`, { config_text: text, overrides: [] });
-    toast(`Experiment ${made.id} was created.`);
-    onClose();
-    go(`/experiments/${made.id}`);
-  });
-  const onKey = (/** @type {KeyboardEvent} */ event) => (event.ctrlKey || event.metaKey) && event.key === "Enter" && submit(event);
-  return html`<${Dialog} title="A new experiment from experiment ${experimentId}" onClose=${onClose} wide=${true}>
-    ${problem ? html`<${Problem} error=${problem} />` : text === null ? html`<${Loading} />` : html`<form onSubmit=${submit}>
-      <p class="muted">It has the same code. Change its name, description, labels, hyperparameters, searcher and resources here; the command line changes the rest. Ctrl+Enter creates it.</p>
-      <textarea class="yaml mono" rows="20" spellcheck="false" autocomplete="off" aria-label="Config, YAML" value=${text}
-        onInput=${(/** @type {any} */ event) => setText(event.target.value)} onKeyDown=${onKey}></textarea>
-      <${CheckResult} check=${check} />
-      ${error && html`<${Problem} error=${error} />`}
-      <footer><${Button} onClick=${onClose}>Cancel<//><${Button} kind="main" type="submit" disabled=${isBusy || Boolean(check.error)}>Create<//></footer></form>`}<//>`;
-}
-
-/** @typedef {{isChecking: boolean, result: any, error: any}} Check */
-
-/** Lets the master look at a config; the last one typed counts. @param {string | null} text @param {number} parentId @returns {Check} */
-function useCheck(text, parentId) {
-  const [check, setCheck] = useState(/** @type {Check} */ ({ isChecking: true, result: null, error: null }));
-  const latest = useRef(0);
-  useEffect(() => {
-    if (text === null) return undefined;
-    latest.current += 1;
-    const own = latest.current;
-    const keep = (/** @type {Check} */ next) => own === latest.current && setCheck(next);
-    setCheck((old) => ({ ...old, isChecking: true }));
-    const timer = setTimeout(() => {
-      post("/experiments/check", { config_text: text, overrides: [], parent_id: parentId }).then(
-        (result) => keep({ isChecking: false, result, error: null }), (error) => keep({ isChecking: false, result: null, error }));
-    }, TYPING_MS);
-    return () => clearTimeout(timer);
-  }, [text, parentId]);
-  return check;
-}
-
-/** @param {{check: Check}} props */
-function CheckResult({ check }) {
-  if (check.error) return html`<${Problem} error=${check.error} />`;
-  if (!check.result) return html`<p class="check-result muted" role="status">Checking …</p>`;
-  const { num_trials: trials } = check.result;
-  const words = trials === undefined || trials === null ? "The config is fine." : `The config is fine: ${number(trials)} ${trials === 1 ? "trial" : "trials"}.`;
-  return html`<p class="check-result ${check.isChecking ? "muted" : "good"}" role="status">${words}</p>`;
 }
 
 /** Goes on with an experiment under its number, or with a trial in a new experiment.

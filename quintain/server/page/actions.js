@@ -1,7 +1,8 @@
 // @ts-check
 // What can be done with an experiment or a trial; all of it exists as a command, too.
 import { html, useState } from "./vendor/preact.js";
-import { ContinueForm, ForkForm, NoteForm, SettingsForm } from "./action_forms.js";
+import { ContinueForm, NoteForm, SettingsForm } from "./action_forms.js";
+import { ForkForm } from "./fork_form.js";
 import { address, del, post } from "./api.js";
 import { clean } from "./log_lines.js";
 import { go } from "./route.js";

@@ -8,7 +8,8 @@ from typing import Annotated, Any, Final
 import fastapi
 
 from quintain import errors
-from quintain.master import unexpected_errors
+from quintain.config import yaml_io
+from quintain.master import new_experiments, unexpected_errors
 from quintain.records.config import experiment_spec
 from quintain.records.rows import checkpoint as checkpoint_lib
 from quintain.records.rows import experiment as experiment_lib
@@ -71,8 +72,10 @@ def list_experiments(
 def check_experiment(commands: page_rights.Commands, new: CheckedExperiment) -> fastapi.Response:
     """Says what an experiment would be, without creating it."""
     text = "" if new.parent_id is None and new.config_text is None else new.config_text
-    config = commands.read_config(text, new.overrides, "config", new.parent_id)
-    return responses.to_response(_play(config))
+    content = commands.read_content(text, new.overrides, "config", new.parent_id)
+    config = new_experiments.build_config(content)
+    written = {"config": config.as_dict(), "config_text": yaml_io.dump(content)}
+    return responses.to_response(_play(config) | written)
 
 
 @router.get("/{experiment_id}/trials", response_model=list[trial_lib.TrialRecord])

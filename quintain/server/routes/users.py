@@ -15,7 +15,7 @@ import pydantic
 from quintain import errors
 from quintain.client import call_table
 from quintain.client import calls as calls_lib
-from quintain.master import user_commands
+from quintain.master import new_experiments, user_commands
 from quintain.records import team
 from quintain.records.rows import checkpoint, codec, experiment, registered_model
 from quintain.records.views import master_status
@@ -60,7 +60,8 @@ def build_router(parts: parts_lib.Parts) -> fastapi.APIRouter:
                 text, overrides, source = (
                     given[name] for name in ("config_text", "overrides", "source")
                 )
-                limits = commands.read_config(text, overrides, source, None).code
+                content = commands.read_content(text, overrides, source, None)
+                limits = new_experiments.build_config(content).code
                 code = opened.enter_context(parts.uploads.unpacking(upload, limits))
             return commands.create_experiment(model_dir=code, **given)
 

@@ -1,0 +1,182 @@
+// @ts-check
+// The fork of an experiment: fields for what may be changed, or the config as text. The model is a text with `PATH=VALUE`
+// changes over it; the master reads it, and answers with the config, with the new text, or with what is wrong where.
+import { html, useEffect, useRef, useState } from "./vendor/preact.js";
+import { get, post } from "./api.js";
+import { number } from "./format.js";
+import { clean } from "./log_lines.js";
+import { go } from "./route.js";
+import { useSubmit } from "./action_forms.js";
+import { Button, Dialog, Loading, Problem, toast } from "./widgets.js";
+
+const TYPING_MS = 400;
+const SECTIONS = ["name", "description", "project", "labels", "hyperparameters", "searcher", "resources"];
+const NAME = /^[A-Za-z_]\w*$/;
+const RANGES = ["double", "int", "log"];
+
+/** @typedef {Record<string, string>} Edits Values as YAML by their dotted paths. */
+/** @typedef {{isChecking: boolean, result: any, error: any}} Check */
+/** @typedef {{path: string, value: any}} Leaf */
+
+/** Returns the values of a config that have fields; an override can name no others.
+ * @param {any} value @param {string} path @returns {Leaf[]} */
+export function findLeaves(value, path) {
+  const isMapping = typeof value === "object" && value !== null && !Array.isArray(value);
+  if (!isMapping) return [{ path, value }];
+  return Object.entries(value).flatMap(([name, part]) => (NAME.test(name) ? findLeaves(part, path ? `${path}.${name}` : name) : []));
+}
+
+/** Returns what a message of the master says of each path, and what it says of none of them.
+ * @param {string} message @param {string[]} paths @returns {{at: Record<string, string>, rest: string}} */
+export function splitProblems(message, paths) {
+  /** @type {Record<string, string>} */
+  const at = {};
+  const lines = message.replace(/^\d+ problems:\n/, "").split("\n");
+  const rest = lines.filter((line) => {
+    const path = paths.find((each) => line.startsWith(`${each}: `));
+    if (path) at[path] = line.slice(path.length + 2);
+    return !path;
+  });
+  return { at, rest: rest.join("\n") };
+}
+
+/** @param {{experimentId: number, onClose: () => void}} props */
+export function ForkForm({ experimentId, onClose }) {
+  const [text, setText] = useState(/** @type {string | null} */ (null));
+  const [edits, setEdits] = useState(/** @type {Edits} */ ({}));
+  const [config, setConfig] = useState(/** @type {any} */ (null));
+  const [isText, setIsText] = useState(false);
+  const [problem, setProblem] = useState(/** @type {any} */ (null));
+  const check = useCheck(text, edits, experimentId);
+  const isKnown = !check.isChecking && !check.error;
+  useEffect(() => {
+    get(`/experiments/${experimentId}`).then(async (record) => {
+      const asked = { config_text: record.original_config, overrides: [], parent_id: experimentId };
+      const { config: complete } = await post("/experiments/check", asked).catch(() => record);
+      setText(record.original_config);
+      setConfig(complete);
+    }).catch(setProblem);
+  }, [experimentId]);
+  const written = Object.keys(edits).length ? check.result?.config_text : text;
+  const { error, isBusy, submit } = useSubmit(async () => {
+    if (!isKnown) return;
+    const made = await post(`/experiments/${experimentId}/fork`, { config_text: written, overrides: [] });
+    toast(`Experiment ${made.id} was created.`);
+    onClose();
+    go(`/experiments/${made.id}`);
+  });
+  const change = () => {
+    setText(written);
+    setEdits({});
+    setConfig(check.result.config);
+    setIsText(!isText);
+  };
+  const leaves = SECTIONS.filter((name) => config && name in config).flatMap((name) => findLeaves(config[name], name));
+  const paths = [...leaves.map(({ path }) => path), ...Object.keys(edits)];
+  const problems = isText || !check.error ? { at: {}, rest: check.error?.message } : splitProblems(check.error.message, paths);
+  const onKey = (/** @type {KeyboardEvent} */ event) => (event.ctrlKey || event.metaKey) && event.key === "Enter" && submit(event);
+  return html`<${Dialog} title="A new experiment from experiment ${experimentId}" onClose=${onClose} wide=${true}>
+    ${problem ? html`<${Problem} error=${problem} />` : text === null ? html`<${Loading} />` : html`<form onSubmit=${submit} onKeyDown=${onKey} noValidate>
+      <div class="row"><p class="muted">It has the same code. The command line changes what has no field here. Ctrl+Enter creates it.</p><span class="space"></span>
+        <${Button} pressed=${isText} disabled=${!isKnown} title="The config as YAML" onClick=${change}>Text<//></div>
+      ${isText ? html`<textarea class="yaml mono" rows="20" spellcheck="false" autocomplete="off" aria-label="Config, YAML" value=${text}
+        onInput=${(/** @type {any} */ event) => setText(event.target.value)}></textarea>`
+        : html`<${FieldSets} leaves=${leaves} edits=${edits} setEdits=${setEdits} problems=${problems.at} />`}
+      ${check.error && problems.rest && html`<${Problem} error=${problems.rest} />`}
+      ${!check.error && html`<${CheckResult} check=${check} />`}
+      ${error && html`<${Problem} error=${error} />`}
+      <footer><${Button} onClick=${onClose}>Cancel<//><${Button} kind="main" type="submit" disabled=${isBusy || !isKnown}>Create<//></footer></form>`}<//>`;
+}
+
+/** @param {{leaves: Leaf[], edits: Edits, setEdits: (edits: Edits) => void, problems: Record<string, string>}} props */
+function FieldSets({ leaves, edits, setEdits, problems }) {
+  const sectionOf = (/** @type {Leaf} */ { path }) => (path.includes(".") ? path.split(".")[0] : "experiment");
+  const known = new Set(leaves.map(({ path }) => path));
+  const edit = (/** @type {Leaf} */ { path, value }, /** @type {string} */ yaml) => {
+    const { [path]: _, ...next } = edits;
+    if (yaml !== toOverride(value)) next[path] = yaml;
+    const base = path.replace(/\.type$/, ".base");
+    if (isRange({ path, value }) && !known.has(base)) {
+      delete next[base];
+      if (yaml === '"log"') next[base] = "10";
+    }
+    setEdits(next);
+  };
+  // A range that becomes logarithmic gets a base.
+  const shown = leaves.flatMap((leaf) => {
+    const base = leaf.path.replace(/\.type$/, ".base");
+    return isRange(leaf) && base in edits && !known.has(base) ? [leaf, { path: base, value: 10 }] : [leaf];
+  });
+  return html`${[...new Set(leaves.map(sectionOf))].map((section) => html`<fieldset key=${section} class="fork-section"><legend>${section}</legend>
+    <div class="field-row">${shown.filter((leaf) => sectionOf(leaf) === section).map((leaf) => html`
+      <${Field} key=${leaf.path} leaf=${leaf} yaml=${edits[leaf.path]} onEdit=${(/** @type {string} */ yaml) => edit(leaf, yaml)} problem=${problems[leaf.path]} />`)}</div></fieldset>`)}`;
+}
+
+/** @param {{leaf: Leaf, yaml?: string, onEdit: (yaml: string) => void, problem?: string}} props */
+function Field({ leaf, yaml, onEdit, problem }) {
+  const { path, value } = leaf;
+  const [typed, setTyped] = useState(() => toTyped(value));
+  const name = path.split(".").slice(path.includes(".") ? 1 : 0).join(".");
+  const set = (/** @type {string} */ next) => {
+    setTyped(next);
+    onEdit(fromTyped(next, value));
+  };
+  const onInput = (/** @type {any} */ event) => set(event.target.value);
+  const about = { "aria-label": path, "aria-invalid": problem ? "true" : undefined, title: path };
+  return html`<label class="field"><span>${clean(name)}</span>${
+    typeof value === "boolean" ? html`<input type="checkbox" role="switch" ...${about} checked=${(yaml ?? String(value)) === "true"}
+      onChange=${(/** @type {any} */ event) => onEdit(String(event.target.checked))} />`
+    : isRange(leaf) ? html`<select ...${about} value=${typed} onChange=${onInput}>${
+      (value === "log" ? ["log"] : RANGES).map((each) => html`<option key=${each} value=${each}>${each}</option>`)}</select>`
+    : html`<input type=${typeof value === "number" ? "number" : "text"} step="any" ...${about} value=${typed} onInput=${onInput}
+      placeholder=${value === null ? "none" : Array.isArray(value) ? "with commas between" : ""} />`}
+    ${problem && html`<small class="bad" role="alert">${problem}</small>`}</label>`;
+}
+
+/** Whether a value is the type of a range. @param {Leaf} leaf */
+const isRange = ({ path, value }) => path.startsWith("hyperparameters.") && path.endsWith(".type") && RANGES.includes(value);
+
+/** Returns a value as an override has it. @param {any} value */
+const toOverride = (value) => fromTyped(toTyped(value), value);
+
+/** Returns a value as a field shows it; the parts of a list with commas between. @param {any} value */
+function toTyped(value) {
+  if (Array.isArray(value)) return JSON.stringify(value).slice(1, -1).replaceAll(",", ", ").replace(/"([A-Za-z_][\w-]*)"/g, "$1");
+  return String(value ?? "");
+}
+
+/** Returns what was typed as YAML; the value before tells of which type it is. @param {string} typed @param {any} before */
+function fromTyped(typed, before) {
+  if (Array.isArray(before)) return `[${typed}]`;
+  if (typeof before === "string") return JSON.stringify(typed);
+  return typed.trim() || "null";
+}
+
+/** Lets the master look at a config; the last one typed counts.
+ * @param {string | null} text @param {Edits} edits @param {number} parentId @returns {Check} */
+function useCheck(text, edits, parentId) {
+  const [check, setCheck] = useState(/** @type {Check} */ ({ isChecking: true, result: null, error: null }));
+  const latest = useRef(0);
+  useEffect(() => {
+    if (text === null) return undefined;
+    latest.current += 1;
+    const own = latest.current;
+    const keep = (/** @type {Check} */ next) => own === latest.current && setCheck(next);
+    setCheck((old) => ({ ...old, isChecking: true }));
+    const timer = setTimeout(() => {
+      const overrides = Object.entries(edits).map(([path, yaml]) => `${path}=${yaml}`);
+      post("/experiments/check", { config_text: text, overrides, parent_id: parentId }).then(
+        (result) => keep({ isChecking: false, result, error: null }), (error) => keep({ isChecking: false, result: null, error }));
+    }, TYPING_MS);
+    return () => clearTimeout(timer);
+  }, [text, edits, parentId]);
+  return check;
+}
+
+/** @param {{check: Check}} props */
+function CheckResult({ check }) {
+  if (!check.result) return html`<p class="check-result muted" role="status">Checking …</p>`;
+  const { num_trials: trials } = check.result;
+  const words = trials === undefined || trials === null ? "The config is fine." : `The config is fine: ${number(trials)} ${trials === 1 ? "trial" : "trials"}.`;
+  return html`<p class="check-result ${check.isChecking ? "muted" : "good"}" role="status">${words}</p>`;
+}
