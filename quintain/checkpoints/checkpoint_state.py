@@ -333,7 +333,7 @@ def read_data_marks(path: str) -> dict[str, str]:
         CheckpointError: If it is damaged.
     """
     try:
-        reader = tf.train.load_checkpoint(literal_paths.checkpoint(path))
+        reader = literal_paths.read(path)
     except (tf.errors.OpError, ValueError) as error:
         raise errors.CheckpointError(f"{path}: is damaged and can't be read: {error}") from error
     marks: dict[str, str] = {}

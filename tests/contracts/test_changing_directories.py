@@ -12,6 +12,7 @@ _PARTS = ("client", "cluster", "master", "records", "server", "storage", "store"
 
 _MAY_LIST = {
     "client/home/home.py": "lists the names of its own logs, and passes over one that is gone",
+    "client/home/token_files.py": "lists the tokens of users below its own directory",
     "client/provenance.py": "passes over directories that can't be listed",
     "cluster/agents/agent_directory.py": "reads its own notes of launches, names damaged ones",
     "cluster/ray/ray_directories.py": "passes over what can't be listed",

@@ -12,6 +12,7 @@ _ROOT = pathlib.Path(quintain.__file__).parent
 _MAY_GLOB = {
     "input/input_files.py": "the user's own patterns of data files, which are only read",
     "cli/training/checkpoint_export.py": "looks for models in a checkpoint, below a directory",
+    "client/home/token_files.py": "names the tokens of users below a directory taken as it is",
     "cli/experiment/file.py": "names the templates below a directory taken as it is",
     "files/file_io.py": "the door of what expands the user's own patterns",
     "files/file_systems.py": "expands the user's own patterns, to be read",

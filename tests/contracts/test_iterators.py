@@ -10,6 +10,7 @@ _OVER_OTHER_THINGS = {
     "core/privacy/private_gradients.py",
     "modeling/rematerialization.py",
     "nlp/data/tokenizers.py",
+    "run/fitting/keras_data.py",
     "serving/instance_files.py",
     "serving/instances.py",
     "serving/signature_model.py",

@@ -125,7 +125,7 @@ class Tiny(translation.TranslationTask):
 
 
 def train_tokens(strategy, batches):
-    task = Tiny(translation.TranslationConfig())
+    task = Tiny(translation.TranslationConfig(), logging_dir="run")
     with strategy.scope():
         model = task.build_model()
         optimizer = sgd.SGD(0.5)

@@ -26,7 +26,7 @@ def test_each_change_is_noted_with_who_what_and_which(http, home, over_http):
     http("GET", "/api/v1/experiments/1")
 
     assert read(over_http) == [
-        ("owner", "grant_role", None, {"name": "anna", "role": "editor", "project": ""}),
+        ("owner", "grant_role", None, {"name": "anna", "role": "editor"}),
         ("anna", "apply", 1, {"experiment_id": 1, "command": "pause"}),
         ("owner", "update_experiment", 1, {"experiment_id": 1, "changes": {"labels": ["a"]}}),
         ("owner", "kill_trial", 1, {"trial_id": 2}),

@@ -1,6 +1,7 @@
 """Export of a SavedModel after each loop, with retention of the newest."""
 
 import os
+import posixpath
 import re
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +19,7 @@ def safe_normpath(path: file_paths.Path) -> str:
         ('gs://bucket/exports', 'exports/a')
     """
     scheme, slashes, rest = os.fspath(path).rpartition("://")
-    return scheme + slashes + os.path.normpath(rest)
+    return scheme + slashes + posixpath.normpath(rest)
 
 
 class ExportFileManager:

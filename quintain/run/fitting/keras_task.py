@@ -7,10 +7,11 @@ import pathlib
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import keras
 import tensorflow as tf
+from annotated_types import Ge, Le
 from typing_extensions import override
 
 from quintain import errors
@@ -50,10 +51,10 @@ class KerasDataConfig(cfg.DataConfig):
     shuffle: bool = True
     """Whether arrays' examples and the batches of a `PyDataset` are shuffled in training."""
 
-    begin: float = 0.0
+    begin: Annotated[float, Ge(0), Le(1)] = 0.0
     """Share of the arrays' examples before the first one."""
 
-    end: float = 1.0
+    end: Annotated[float, Ge(0), Le(1)] = 1.0
     """Share of the arrays' examples up to the last one."""
 
 
@@ -71,7 +72,7 @@ class KerasModelConfig(cfg.TaskConfig):
     modules: tuple[str, ...] = ()
     """Modules with the classes of the model."""
 
-    class_weights: tuple[float, ...] = ()
+    class_weights: tuple[Annotated[float, Ge(0), Le(1e9)], ...] = ()
     """Weights of the training examples of each class; empty weighs none."""
 
     train_data: KerasDataConfig = dataclasses.field(

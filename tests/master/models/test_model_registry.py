@@ -128,7 +128,7 @@ def test_nobody_deletes_a_checkpoint_that_a_version_points_at(shared, commands, 
     register(commands, uuid)
 
     assert shared.find_protected() == {uuid}
-    with pytest.raises(errors.StateError, match=r"digits@1 point at it.*quintain model delete"):
+    with pytest.raises(errors.StateError, match=r"point at it: digits@1.*quintain model delete"):
         commands.delete_checkpoint(uuid)
     with pytest.raises(errors.StateError, match=r"Experiment 1 can't be deleted.*digits@1"):
         commands.delete_experiment(owner)

@@ -134,6 +134,6 @@ def test_unknown_functions_and_modules_of_other_tasks_are_errors():
     with pytest.raises(errors.ConfigError, match="got 'serv', expected one of serve, serve_ex"):
         module.get_inference_signatures({"serv": "serving_default"})
     with pytest.raises(ImportError, match="There is no task of tagging"):
-        _ = serving_modules.Tagging
+        serving_modules.Tagging()
     with pytest.raises(errors.ConfigError, match="hub_module_url: got 'x', expected only"):
         serving_modules.SentencePrediction.Params(preprocessing_hub_module_url="x")
