@@ -20,6 +20,8 @@ import sys
 import time
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+# Its server starts slowly while other tests begin, too.
+os.environ.setdefault("RAY_gcs_server_port_wait_time_s", "120")
 # Ray takes 127.0.0.1 for an address that others can't reach, and another one instead.
 HOST = "127.0.0.2"
 
@@ -29,10 +31,13 @@ class Nodes:
 
     def __init__(self, ray, cluster_utils):
         self._ray = ray
-        self._cluster = cluster_utils.Cluster(
-            initialize_head=True,
-            head_node_args={"num_cpus": 0, "include_dashboard": False, "node_ip_address": HOST},
-        )
+        self._cluster = cluster_utils.Cluster()
+        head = {"num_cpus": 0, "include_dashboard": False, "node_ip_address": HOST}
+        try:
+            self._cluster.add_node(**head)
+        except Exception:  # noqa: BLE001 - whatever Ray raises when a node took more than its 30 s
+            self._cluster = cluster_utils.Cluster()
+            self._cluster.add_node(**head)
         self.address = self._cluster.address
         self._nodes = {}
 
