@@ -15,7 +15,7 @@ _NOTEBOOK: Final = "IPython"
 
 
 Verbose = Literal["auto", 0, 1, 2]
-"""What a training shows, in Keras' words: of its own accord, nothing, a bar, or lines."""
+"""Verbosity in Keras' words: of its own accord, nothing, a bar, or lines."""
 
 
 @contextlib.contextmanager

@@ -243,13 +243,17 @@ class CheckpointStorage(TrialStorage):
         if damage is not None:
             return damage
         for path, expected in sorted(manifest.hashes.items()):
-            digest = hashlib.sha256()
-            with self.open(name, path) as file:
-                while piece := file.read(PIECE_BYTES):
-                    digest.update(piece)
-            if digest.hexdigest() != expected:
+            if self.hash_file(name, path) != expected:
                 return f"{path} is not what was written"
         return None
+
+    def hash_file(self, name: str, path: str) -> str:
+        """Returns the SHA-256 of a file of a checkpoint."""
+        digest = hashlib.sha256()
+        with self.open(name, path) as file:
+            while piece := file.read(PIECE_BYTES):
+                digest.update(piece)
+        return digest.hexdigest()
 
     def build_damaged(self, name: str, damage: str) -> errors.DamagedCheckpointError:
         """Returns the error of a checkpoint whose files are not as they were written."""

@@ -1,7 +1,6 @@
 """Registry of models: new versions with their receipts, promotion to aliases, deletion."""
 
 import dataclasses
-import hashlib
 import json
 import time
 from typing import Any
@@ -14,7 +13,6 @@ from quintain.records.rows import checkpoint as checkpoint_lib
 from quintain.records.rows import codec, metric, registered_model
 from quintain.records.rows import experiment as experiment_lib
 from quintain.records.rows import trial as trial_lib
-from quintain.storage import checkpoint_storage
 from quintain.store import session as session_lib
 
 
@@ -35,7 +33,7 @@ def register_checkpoint(
         metrics = _find_metrics(session, found, experiment)
     _check_usable(found)
     storage = shared.storage_of(experiment)
-    files = _hash_files(storage, uuid)
+    files = {path: storage.hash_file(uuid, path) for path in sorted(storage.list_files(uuid))}
     origin = _read_origin(experiment)
     if registered_model.DATA_FILE in files:
         origin["data"] = _parse_marks(storage.read(uuid, registered_model.DATA_FILE))
@@ -96,14 +94,16 @@ def promote(
         NotFoundError: If a version is not there.
     """
     registered_model.check_alias(alias)
+    with shared.store.reading() as session:  # The trials of a search take a while.
+        model = session.get_model(name)
+        candidate, reason = model.find(str(version)), ""
+        if not_worse_than:
+            standing = model.find(not_worse_than)
+            chosen = metric_name or _find_searched(candidate)
+            reason = promotion_rule.check(session, candidate, standing, chosen, margin)
     with shared.condition:
         with shared.store.reading() as session:
-            model = session.get_model(name)
-            candidate, reason = model.find(str(version)), ""
-            if not_worse_than:
-                standing = model.find(not_worse_than)
-                chosen = metric_name or _find_searched(candidate)
-                reason = promotion_rule.check(session, candidate, standing, chosen, margin)
+            session.get_model(name).find(str(version))  # It may have been deleted meanwhile.
         move = registered_model.AliasMove(0, name, alias, candidate.version, reason, time.time())
         shared.write(lambda session: session.add_alias_move(move))
         with shared.store.reading() as session:
@@ -188,17 +188,6 @@ def _register(
     with shared.condition:
         shared.write(write)
     return added[0]
-
-
-def _hash_files(storage: checkpoint_storage.CheckpointStorage, uuid: str) -> dict[str, str]:
-    hashes = {}
-    for path in sorted(storage.list_files(uuid)):
-        with storage.open(uuid, path) as file:
-            digest = hashlib.sha256()
-            while piece := file.read(checkpoint_storage.PIECE_BYTES):
-                digest.update(piece)
-        hashes[path] = digest.hexdigest()
-    return hashes
 
 
 def _parse_marks(data: bytes) -> dict[str, str]:
