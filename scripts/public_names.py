@@ -16,10 +16,10 @@ from typing import Any
 
 import click
 
+import quintain.experiments  # noqa: F401 - registers them
 from quintain.cli import main
 from quintain.config import base_config
 from quintain.core import exp_factory
-from quintain.nlp import experiments as experiments  # Registers them.
 from quintain.records.config import experiment_schema
 from quintain.server.security import path_rules
 

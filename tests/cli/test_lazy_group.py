@@ -6,9 +6,9 @@ import click
 import pytest
 from click import testing
 
+import quintain.experiments  # noqa: F401 - registers them
 from quintain.cli import lazy_group, options
 from quintain.core import exp_factory
-from quintain.nlp import experiments as experiments  # Registers them.
 
 
 def test_help_groups_the_commands_in_the_order_of_use(quintain):

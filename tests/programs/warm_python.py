@@ -11,7 +11,7 @@ import os
 import sys
 import types
 
-import quintain.nlp.experiments  # noqa: F401 - for the time that it takes
+import quintain.experiments  # noqa: F401 - for the time that it takes
 
 
 def serve():

@@ -1,6 +1,6 @@
 import shlex
 
-import quintain.nlp.experiments  # noqa: F401 - registers what is trained
+import quintain.experiments  # noqa: F401 - registers what is trained
 from quintain.cli.training import local_cluster, local_training
 from quintain.run import experiment_parser
 

@@ -1,0 +1,3 @@
+"""All experiments of the package; importing this module registers them."""
+
+import quintain.nlp.experiments  # noqa: F401
