@@ -16,7 +16,7 @@ from typing import Any
 
 import click
 
-import quintain.experiments  # noqa: F401 - registers them
+import quintain.registered_experiments  # noqa: F401 - registers them
 from quintain.cli import main
 from quintain.config import base_config
 from quintain.core import exp_factory

@@ -359,7 +359,7 @@ def _write_run(experiment, task_fields, directory, *, num_checkpoints=1, is_nois
     """Writes what a run of an experiment leaves. Only tests that need it wait for TensorFlow."""
     keras = importlib.import_module("keras")
     tf = importlib.import_module("tensorflow")
-    importlib.import_module("quintain.experiments")
+    importlib.import_module("quintain.registered_experiments")
     exp_factory = importlib.import_module("quintain.core.exp_factory")
     run_files = importlib.import_module("quintain.run.run_files")
     task_factory = importlib.import_module("quintain.core.task_factory")

@@ -268,9 +268,9 @@ def build_parse_options(**flags: Any) -> "experiment_parser.ParseConfigOptions":
     from quintain.cli import tensorflow_import
 
     tensorflow_import.import_quietly()
-    is_first = "quintain.experiments" not in sys.modules
+    is_first = "quintain.registered_experiments" not in sys.modules
     with start_up.without_collecting() if is_first else contextlib.nullcontext():
-        import quintain.experiments  # noqa: F401 - registers the experiments of the package
+        import quintain.registered_experiments  # noqa: F401 - registers those of the package
         from quintain.run import experiment_parser
 
     flags["set"] = flags.pop("assignments", ())

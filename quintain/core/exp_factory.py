@@ -58,7 +58,8 @@ def get_exp_config(exp_name: str, *, advice: str = _ADVICE) -> cfg.ExperimentCon
 
     Raises:
         RegistryError: If no experiment of this name is registered. Experiments register when their
-            module is imported; those of this package come with `import quintain.experiments`.
+            module is imported; those of this package come with
+            `import quintain.registered_experiments`.
         ConfigError: If there is no such module or class.
     """
     if ":" in exp_name and exp_name not in EXPERIMENTS:

@@ -8,7 +8,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-import quintain.experiments  # noqa: F401  Registers those that a run may be of.
+import quintain.registered_experiments  # noqa: F401  Registers those that a run may be of.
 from quintain import errors
 from quintain.checkpoints import checkpoint_fit, checkpoints, saved_graph
 from quintain.core import base_task, task_factory

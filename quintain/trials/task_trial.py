@@ -123,7 +123,7 @@ def build_params(
 
 
 def _find_experiment(config: Mapping[str, Any], model_dir: str | None) -> cfg.ExperimentConfig:
-    importlib.import_module("quintain.experiments")
+    importlib.import_module("quintain.registered_experiments")
     if model_dir is None:
         advice = "One of your own needs MODEL_DIR, the directory with the file that registers it."
     else:

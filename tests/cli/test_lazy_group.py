@@ -6,7 +6,7 @@ import click
 import pytest
 from click import testing
 
-import quintain.experiments  # noqa: F401 - registers them
+import quintain.registered_experiments  # noqa: F401 - registers them
 from quintain.cli import lazy_group, options
 from quintain.core import exp_factory
 

@@ -13,7 +13,7 @@ import typing
 
 import pytest
 
-import quintain.experiments  # noqa: F401 - registers the experiments
+import quintain.registered_experiments  # noqa: F401 - registers the experiments
 from quintain import errors
 from quintain.config import base_config, class_definitions, gin_io, yaml_io
 from quintain.core import exp_factory

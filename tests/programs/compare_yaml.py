@@ -38,8 +38,8 @@ def snapshot():
 before = snapshot()
 # Imported for what they might change.
 import quintain.cli.main  # noqa: F401
-import quintain.experiments  # noqa: F401
 import quintain.nlp.tasks  # noqa: F401
+import quintain.registered_experiments  # noqa: F401
 import quintain.run.experiment_parser  # noqa: F401
 from quintain.config import yaml_io
 from quintain.core import config_definitions as cfg

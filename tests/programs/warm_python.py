@@ -11,7 +11,7 @@ import os
 import sys
 import types
 
-import quintain.experiments  # noqa: F401 - for the time that it takes
+import quintain.registered_experiments  # noqa: F401 - for the time that it takes
 
 
 def serve():

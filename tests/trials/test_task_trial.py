@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-import quintain.experiments  # noqa: F401 - registered before the tests make room for their own
+import quintain.registered_experiments  # noqa: F401 - registered before the tests make room for their own
 from quintain import errors
 from quintain.checkpoints import checkpoint_state, checkpoints
 from quintain.core import exp_factory, task_factory

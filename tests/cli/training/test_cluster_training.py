@@ -5,7 +5,7 @@ import types
 import pytest
 from click.testing import CliRunner
 
-import quintain.experiments  # noqa: F401 - registers what is trained
+import quintain.registered_experiments  # noqa: F401 - registers what is trained
 from quintain import errors
 from quintain.cli.main import cli
 from quintain.cli.training import cluster_training

@@ -1,6 +1,6 @@
 import shlex
 
-import quintain.experiments  # noqa: F401 - registers what is trained
+import quintain.registered_experiments  # noqa: F401 - registers what is trained
 from quintain.cli.training import local_cluster, local_training
 from quintain.run import experiment_parser
 
