@@ -180,6 +180,62 @@ def test_a_zoom_is_in_the_link_and_fetches_all_points_of_few_curves(serve, open_
     expect(page).not_to_have_url(re.compile("range="))
 
 
+def test_curves_are_smoothed_and_the_point_says_the_smoothed_value(serve, open_page):
+    page = open_page(serve(num_trials=1), "#/experiments/1?tab=curves&metrics=training/loss")
+    chart = page.get_by_role("group", name="training/loss by batches: 1 curves")
+    chart.press("ArrowRight")
+    chart.press("ArrowRight")
+    told = chart.get_by_role("status").locator("dd").first
+    expect(told).to_have_text(re.compile(r"^[0-9.]+$"))
+    page.get_by_label("Smoothing").fill("0.9")
+
+    expect(told).to_contain_text("smoothed")
+    expect(page).to_have_url(re.compile("smooth=0.9"))
+    raw, smoothed = map(float, re.findall(r"[0-9.]+", told.text_content()))
+    assert smoothed > raw  # The loss falls.
+
+
+def test_compared_trials_show_the_settings_that_differ_and_all_on_demand(serve, open_page):
+    page = open_page(serve(num_trials=20), "#/experiments/1?tab=compare&sel=1-3")
+    expect(page.get_by_role("columnheader", name="Trial 3")).to_be_visible()
+    expect(page.get_by_role("rowheader", name="learning_rate")).to_be_visible()
+    expect(page.get_by_role("rowheader", name="global_batch_size")).to_have_count(0)
+    expect(page.get_by_role("group", name=re.compile("3 curves"))).to_be_visible()
+
+    page.get_by_label("Only differences").uncheck()
+    expect(page.get_by_role("row", name="global_batch_size")).to_contain_text("32")
+    page.get_by_role("button", name="Take Trial 3 out").click()
+    expect(page).to_have_url(re.compile("sel=1(,|%2C|-)2(&|$)"))
+
+
+def test_two_columns_and_a_colour_make_a_scatter_plot_whose_points_are_chosen(serve, open_page):
+    page = open_page(serve(num_trials=3), "#/experiments/1?tab=scatter")
+    page.get_by_role("combobox", name="Across").select_option("layers")
+    page.get_by_role("combobox", name="Up").select_option("dropout")
+    page.get_by_label("Colour").select_option("optimizer")
+    expect(page.get_by_role("group", name="dropout by layers, 3 trials")).to_be_visible()
+    expect(page.get_by_role("img", name="Colours of optimizer")).to_be_visible()
+
+    for axis in ("Across", "Up"):
+        page.get_by_role("combobox", name=axis).select_option("id")
+    page.locator(".u-over").click()  # Trial 2 of three lies in the middle.
+    expect(page).to_have_url(re.compile("sel=2(&|$)"))
+
+
+def test_who_descends_from_whom_is_a_tree_of_links(serve, open_page):
+    page = open_page(serve(num_trials=4), "#/experiments/1?tab=trials")
+    found = {"kind": "pbt", "brackets": [], "lineage": [[3, 1], [4, 3]]}
+    page.route(re.compile("/experiments/1/search"), lambda route: route.fulfill(json=found))
+
+    page.evaluate("location.hash = '#/experiments/1?tab=search'")
+    tree = page.get_by_role("region", name="Lineage")
+    expect(tree.locator("path")).to_have_count(2)
+    places = [tree.get_by_role("link", name=f"Trial {one}").bounding_box() for one in (1, 3, 4)]
+    assert sorted(places, key=lambda box: box["x"]) == places
+    tree.get_by_role("link", name="Trial 4").click()
+    expect(page.get_by_role("heading", name="Trial 4")).to_be_visible()
+
+
 @pytest.mark.long("Details of charts; brushes, zoom and tables are tried in every run")
 def test_a_curve_names_its_trial_and_is_selected_by_a_click(serve, open_page):
     page = open_page(serve(num_trials=5), "#/experiments/1?tab=curves")

@@ -11,6 +11,7 @@ expect = sync_api.expect
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 
 ROWS = ".grid-body .grid-row"
+SETTINGS = {"learning_rate", "dropout", "layers", "optimizer"}
 
 
 def read_column(page, place):
@@ -105,6 +106,24 @@ def test_hyperparameters_have_short_names_everywhere_and_their_paths_on_hover(se
     page.get_by_role("link", name="Parallel").click()
     axis = page.get_by_role("button", name="dropout", exact=True)
     expect(axis).to_have_attribute("title", re.compile("^model.dropout:"))
+
+
+def test_every_hyperparameter_metric_and_fact_of_a_trial_can_be_a_column(serve, open_page):
+    page = open_page(serve(num_trials=10), "#/experiments/1?tab=trials")
+    page.get_by_role("button", name="Columns").click()
+    labels = {
+        title: page.get_by_role("group", name=title).locator("label").all_text_contents()
+        for title in ("Trial", "Hyperparameters", "Metrics")
+    }
+    assert set(labels["Hyperparameters"]) == {*SETTINGS, "global_batch_size"}
+    assert {"accuracy min", "training/loss last"} <= set(labels["Metrics"])
+    assert {"trial", "state", "seed", "restarts", "reason", "parent"} <= set(labels["Trial"])
+
+    for title in labels:
+        for box in page.get_by_role("group", name=title).get_by_role("checkbox").all():
+            box.check()
+    heads = page.get_by_role("columnheader")
+    expect(heads).to_have_count(1 + sum(map(len, labels.values())))
 
 
 def test_overview_has_the_best_trial_its_use_and_what_became_of_the_others(serve, open_page):

@@ -2,9 +2,11 @@
 
 import csv
 import re
+import urllib.parse
 
 import pytest
 
+import quintain.client
 from quintain.client.home import home as home_lib
 from quintain.master.placing import slots
 from quintain.records.rows import experiment, metric, states, trial
@@ -12,10 +14,17 @@ from quintain.server import daemon
 from quintain.store import store as store_lib
 from quintain.testing import idle_launcher, made_search
 
+expect = pytest.importorskip("playwright.sync_api").expect
+
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 
 NUM_TRIALS = 10_000
+NUM_FEW = 40
 WHERE = "learning_rate < 1e-4 and units >= 256"
+TABS = (
+    *("curves", "parallel", "scatter", "importance", "compare"),
+    *("search", "timeline", "logs", "config"),
+)
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>\x1b[31m\u202e'\"`${1}"
 
 
@@ -26,6 +35,7 @@ def server(tmp_path_factory):
     store = store_lib.open_store(home.database)
     made_search.write_search(store, NUM_TRIALS)
     _write_hostile(store)
+    made_search.write_search(store, NUM_FEW, name="small")
     store.close()
     with daemon.MasterServer(
         home,
@@ -112,9 +122,7 @@ def test_ten_thousand_trials_are_sorted_filtered_brushed_and_saved(server, visit
     assert shown in (sorted(shown), sorted(shown, reverse=True))
     visit.take_picture("table-10000")
 
-    page.get_by_label("Filter trials by an expression").fill(
-        "learning_rate < 1e-4 and units >= 256"
-    )
+    page.get_by_label("Filter trials by an expression").fill(WHERE)
     expected = sum(
         record.hparams["learning_rate"] < 1e-4 and record.hparams["units"] >= 256
         for record in trials
@@ -162,20 +170,7 @@ def test_hostile_words_are_shown_as_text(server, visit):
     visit.wait("onerror=alert(1)")
     for place in (
         "/experiments/2",
-        *(
-            f"/experiments/2?tab={tab}"
-            for tab in (
-                "curves",
-                "parallel",
-                "scatter",
-                "importance",
-                "compare",
-                "search",
-                "timeline",
-                "logs",
-                "config",
-            )
-        ),
+        *(f"/experiments/2?tab={tab}" for tab in TABS),
         f"/trials/{NUM_TRIALS + 1}",
     ):
         visit.go(place)
@@ -190,6 +185,58 @@ def test_what_is_not_there_is_said_in_words(server, visit, place):
     visit.expected = ["404"]
     visit.open(server.sign_in.build_link(), place)
     visit.page.get_by_text(re.compile("here is no|othing|not found")).first.wait_for()
+
+
+def test_importance_is_found_in_three_ways_and_leads_to_a_scatter_plot(server, visit):
+    pytest.importorskip("sklearn")
+    page = visit.page
+    visit.open(server.sign_in.build_link(), "/experiments/3?tab=importance")
+    visit.wait(f"from {NUM_FEW} trials by fANOVA")
+    for name in ("PED-ANOVA", "mean decrease of impurity"):
+        before = page.locator(".importance-value").all_inner_texts()
+        page.get_by_label("Found by").select_option(name)
+        expect(page.locator(".importance-value")).not_to_have_text(before)
+        shares = [float(text) for text in page.locator(".importance-value").all_inner_texts()]
+        assert shares == sorted(shares, reverse=True)
+        assert sum(shares) == pytest.approx(1, abs=0.01)
+
+    page.locator(".importance-table").get_by_role("link").first.click()
+    page.get_by_role("group", name=f"{NUM_FEW} trials").wait_for()
+
+
+def test_no_view_asks_anybody_but_the_master(server, visit):
+    page, asked = visit.page, []
+    page.on("request", lambda request: asked.append(request.url))
+    link = server.sign_in.build_link()
+    visit.open(link, "/experiments")
+    for place in (
+        *(f"/experiments/3?tab={tab}" for tab in TABS),
+        *(f"/trials/{NUM_TRIALS + 2}", "/slots", "/models", "/runs", "/audit"),
+    ):
+        visit.go(place)
+        page.locator(".loading").wait_for(state="detached")
+        page.wait_for_timeout(100)
+
+    assert len(asked) > 30
+    assert [url for url in asked if not url.startswith(f"{server.url}/")] == []
+
+
+def test_a_notebook_has_the_trials_that_the_page_shows(server, visit):
+    pytest.importorskip("pandas")
+    home = str(server.master._shared.home)
+    with quintain.client.connect(home) as platform:
+        frame = platform.experiment(1).trials(WHERE)
+        tables = [one._repr_html_() for one in (platform, platform.experiment(2), frame)]
+    visit.open(
+        server.sign_in.build_link(), f"/experiments/1?tab=trials&where={urllib.parse.quote(WHERE)}"
+    )
+    visit.wait(f"{len(frame)} of 10,000 trials")
+    assert read_column(visit, "trial")[0] in map(str, frame.index)
+
+    visit.open("about:blank")
+    visit.page.set_content("".join(tables))
+    assert visit.page.get_by_role("table").count() == len(tables)
+    assert visit.page.locator("img, script").count() == 0
 
 
 def test_it_can_be_read_on_a_phone(server, visit):

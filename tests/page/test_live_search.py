@@ -57,8 +57,12 @@ def home(tmp_path, monkeypatch):
         run("master", "stop", "--now")
 
 
+def describe(number=1):
+    return json.loads(run("experiment", "describe", number, "--json"))[0]
+
+
 def read_state():
-    return json.loads(run("experiment", "describe", 1, "--json"))[0]["state"]
+    return describe()["state"]
 
 
 def choose(page, action):
@@ -103,6 +107,12 @@ def test_a_search_is_watched_and_steered(home, visit, tmp_path):
     page.get_by_role("button", name="Activate").click()
     page.get_by_role("button", name="Pause").wait_for()
     assert read_state() == "ACTIVE"
+    page.get_by_role("button", name="Actions").click()
+    page.get_by_role("button", name="Description, labels, priority").click()
+    page.get_by_label("Priority, 1 to 99").fill("7")
+    page.get_by_role("button", name="Save").click()
+    visit.wait("Saved.")
+    assert describe()["config"]["resources"]["priority"] == 7
 
     for view in VIEWS:
         visit.go(f"/experiments/1?tab={view}")
@@ -145,3 +155,13 @@ def test_a_search_is_watched_and_steered(home, visit, tmp_path):
     while (state := read_state()) == "STOPPING_CANCELED":
         page.wait_for_timeout(200)
     assert state == "CANCELED"
+
+    # The first trial saved itself when the search was paused.
+    visit.go("/trials/1")
+    page.get_by_role("button", name="Continue …").click()
+    page.get_by_label("Further batches").fill("5")
+    page.get_by_role("button", name="Continue", exact=True).click()
+    page.wait_for_url("**#/experiments/2*")
+    page.locator(".page-head .badge").get_by_text("completed").wait_for()
+    assert describe(2)["config"]["searcher"]["source_trial_id"] == 1
+    visit.take_picture("continued")

@@ -171,6 +171,7 @@ def test_a_trial_shows_all_that_it_left(server, visit, tmp_path):
     visit.wait("last 300 MB")
 
     visit.go("/trials/2?tab=checkpoints")
+    page.get_by_role("cell", name="5 kB").wait_for()
     with page.expect_download() as found:
         page.get_by_role("link", name="Download").click()
     found.value.save_as(tmp_path / "found.tar")
@@ -208,7 +209,6 @@ def test_a_trial_is_noted_and_its_model_exported(server, visit):
         assert archive.getnames() == [f"export-{UUID}/model.keras"]
 
 
-@pytest.mark.long("A view of its own, with unit tests")
 def test_slots_are_shown_over_time_and_lead_to_trials(server, visit):
     page = visit.page
     visit.open(server.sign_in.build_link(), "/slots")
