@@ -312,7 +312,7 @@ class TaskTrialController(base_trial.TrialController):
         self._log(f"step {self._step}  {train_reporter.describe_loop(logs, self._labels)}".rstrip())
         metrics = _to_metrics(logs)
         if "loss" not in metrics:
-            metrics["loss"] = metrics["training_loss"]
+            metrics["loss"] = metrics.pop("training_loss")
         num_inputs = num_batches * int(self._params.task.train_data.global_batch_size or 0)
         return base_trial.TrainResult(num_inputs, metrics=metrics)
 

@@ -45,7 +45,7 @@ test("names and ranges come back from a link", () => {
 });
 
 test("training and validation share a chart", () => {
-  assert.equal(chartOf("validation/val_loss"), chartOf("training/loss"));
+  for (const name of ["val_loss", "validation_loss"]) assert.equal(chartOf(`validation/${name}`), chartOf("training/loss"));
   assert.equal(chartOf("system/cpu_percent"), "system/cpu_percent");
   assert.deepEqual(groupMetrics(["training/loss", "validation/accuracy", "validation/loss"]).map((group) => group.metrics),
     [["training/loss", "validation/loss"], ["validation/accuracy"]]);

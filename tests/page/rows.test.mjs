@@ -2,17 +2,17 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ColumnArray } from "../../quintain/server/page/column.js";
-import { filterRows, layGroups, sortRows, toCsv } from "../../quintain/server/page/rows.js";
+import { countStates, filterRows, layGroups, sortRows, toCsv } from "../../quintain/server/page/rows.js";
 
 function makeData(columns) {
   const arrays = new Map(Object.entries(columns).map(([key, values]) => [key, new ColumnArray(values.some((value) => typeof value === "string" && value !== "NaN") ? "text" : "number", values)]));
   return {
     arrays, numRows: columns.id.length, ids: arrays.get("id").values, get: (key) => arrays.get(key).values,
-    value: (key, row) => arrays.get(key).value(row),
+    value: (key, row) => arrays.get(key).value(row), outcome: (row) => (row === 3 ? "stopped, rung 0" : arrays.get("state").value(row).toLowerCase()),
   };
 }
 
-const DATA = makeData({ id: [1, 2, 3, 4, 5], x: [3, null, "NaN", 1, 3], name: ["b", "B", "a", null, "c,\"d\""], state: ["ACTIVE", "ERROR", "ACTIVE", "ERROR", "CANCELED"] });
+const DATA = makeData({ id: [1, 2, 3, 4, 5], x: [3, null, "NaN", 1, 3], name: ["b", "B", "a", null, "c,\"d\""], state: ["ACTIVE", "ERROR", "ACTIVE", "COMPLETED", "CANCELED"] });
 const ALL = Int32Array.from([0, 1, 2, 3, 4]);
 
 test("NaN comes last and missing values after it, whichever the direction; ties by trial", () => {
@@ -34,6 +34,8 @@ test("groups stand in the order of their means, and those that are open before t
 
 test("rows are chosen by state and by trial", () => {
   assert.deepEqual([...filterRows(DATA, new Set(["ACTIVE"]), null)], [0, 2]);
+  assert.deepEqual([...filterRows(DATA, new Set(["STOPPED"]), null)], [3]);
+  assert.deepEqual(countStates(DATA), { ACTIVE: 2, ERROR: 1, STOPPED: 1, CANCELED: 1 });
   assert.deepEqual([...filterRows(DATA, new Set(), new Set([1, 5, 9]))], [0, 4]);
 });
 

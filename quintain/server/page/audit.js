@@ -31,15 +31,15 @@ export function AuditView({ route }) {
 
 /** @param {{entries: any[]}} props */
 function Entries({ entries }) {
-  return html`<div class="plain-box"><table class="plain"><thead><tr><th scope="col">Time</th><th scope="col">User</th>
+  return html`<div class="plain-box"><table class="plain cards"><thead><tr><th scope="col">Time</th><th scope="col">User</th>
       <th scope="col" class="number">Experiment</th><th scope="col">Call</th><th scope="col">What</th><th scope="col">From</th></tr></thead>
     <tbody>${[...entries].reverse().map((one) => html`<tr key=${one.id}>
-      <td class="nowrap" title=${format.ago(one.time)}>${format.time(one.time)}</td>
-      <td><bdi>${one.user_name}</bdi></td>
-      <td class="number">${one.experiment_id && html`<a href=${`#/experiments/${one.experiment_id}`}>${one.experiment_id}</a>`}</td>
+      <td class="name nowrap" title=${format.ago(one.time)}>${format.time(one.time)}</td>
+      <td data-label="User"><bdi>${one.user_name}</bdi></td>
+      <td class="number" data-label=${one.experiment_id ? "Experiment" : undefined}>${one.experiment_id && html`<a href=${`#/experiments/${one.experiment_id}`}>${one.experiment_id}</a>`}</td>
       <td class="nowrap">${one.call.replaceAll("_", " ")}</td>
       <td>${clean(describe(one.arguments))}</td>
-      <td class="mono">${one.address || "here"}</td></tr>`)}</tbody></table></div>`;
+      <td class="mono" data-label="From">${one.address || "here"}</td></tr>`)}</tbody></table></div>`;
 }
 
 /** @param {Record<string, unknown>} given */

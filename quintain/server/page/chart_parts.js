@@ -23,7 +23,7 @@ export function TrialTip({ data, row, lines, name }) {
   const columns = useMemo(() => listDifferences(data, Array.from({ length: data.numRows }, (_, i) => i)), [data, data.version]);
   const hparams = columns.slice(0, MAX_SETTINGS).map((column) => /** @type {[string, string]} */ ([column.label, brief(data.value(column.key, row))]));
   return html`<div class="trial-tip">
-    ${name ? html`<b>${name}</b>` : html`<b>Trial ${data.ids[row]}</b> <span class="muted">${String(data.value("state", row) ?? "").toLowerCase()}</span>`}
+    ${name ? html`<b>${name}</b>` : html`<b>Trial ${data.ids[row]}</b> <span class="muted">${data.outcome(row)}</span>`}
     <dl>${[...lines, ...hparams].map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl>
     ${columns.length > MAX_SETTINGS && html`<span class="muted">and ${columns.length - MAX_SETTINGS} more</span>`}
   </div>`;
@@ -89,20 +89,32 @@ export function AxisControls({ across, axes, setQuery, hasXLog = false }) {
 
 /**
  * Which value a metric is shown by, as its smallest; it stands in the URL, and all views follow.
- * @param {{metric: string, usual: import("./experiment_data.js").Part}} props
+ * @param {{metric: string, usual: import("./experiment_data.js").Part, isField?: boolean}} props `isField`: beside other fields, not within a text
  */
-export function PartChoice({ metric, usual }) {
+export function PartChoice({ metric, usual, isField = false }) {
   const { query, setQuery } = useRoute();
   const { [metric]: chosen = usual, ...others } = readParts(query.agg);
-  return html`<select class="part" aria-label=${`Value of ${metric}`} title="Change which value is shown" value=${chosen}
+  return html`<select class=${isField ? "" : "part"} aria-label=${`Value of ${metric}`} title="Change which value is shown" value=${chosen}
     onChange=${(/** @type {any} */ event) => setQuery({ agg: writeParts(event.currentTarget.value === usual ? others : { ...others, [metric]: event.currentTarget.value }) })}>
-    ${PARTS.map((part) => html`<option key=${part} value=${part} selected=${part === chosen}>(${part})</option>`)}</select>`;
+    ${PARTS.map((part) => html`<option key=${part} value=${part} selected=${part === chosen}>${isField ? part : `(${part})`}</option>`)}</select>`;
 }
 
-/** The same for a column, if it is one of a metric. @param {{data: import("./experiment_data.js").ExperimentData, of: string}} props */
-export function ColumnPart({ data, of: key }) {
+/** The same for a column, if it is one of a metric. @param {{data: import("./experiment_data.js").ExperimentData, of: string, isField?: boolean}} props */
+export function ColumnPart({ data, of: key, isField }) {
   const metric = data.column(key)?.metric;
-  return metric === undefined ? null : html`<${PartChoice} metric=${metric} usual=${data.usualPart(metric)} />`;
+  return metric === undefined ? null : html`<${PartChoice} metric=${metric} usual=${data.usualPart(metric)} isField=${isField} />`;
+}
+
+/** The name of a column where the value of its metric is chosen beside it. @param {import("./column.js").Column} column @param {any} data */
+export function labelOf(column, data) {
+  return format.short(column.metric ? data.shortName(column.key) : column.label);
+}
+
+/** A choice among columns, and of a metric also which value. @param {{data: any, label: string, value: string, columns: import("./column.js").Column[],
+ *   others?: [string, string][], onChange: (key: string) => void}} props */
+export function ColumnChoice({ data, label, value, columns, others = [], onChange }) {
+  return html`<span class="choice"><${Choice} label=${label} value=${value} onChange=${onChange}
+    options=${[...others, ...columns.map((column) => [column.key, labelOf(column, data)])]} /><${ColumnPart} data=${data} of=${value} isField /></span>`;
 }
 
 /** Whether trials that differ in the seed only are one, where there are some. @param {{isSeeded: boolean, isGrouped: boolean}} props */

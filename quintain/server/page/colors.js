@@ -6,6 +6,9 @@ import { useEffect, useState } from "./vendor/preact.js";
 const LIGHT = ["#067acd", "#df6d01", "#00805e", "#b3519b", "#795800", "#2298cf", "#793c9b", "#515863"];
 const DARK = ["#3b96c4", "#f0803c", "#2cbf93", "#ffb2e5", "#e6b000", "#93b9ff", "#9787f2", "#959fad"];
 const DASHES = [[], [6, 3], [2, 3]];
+/** Of training, where a chart has validation beside it; `DASH_NOTE` says so. */
+export const TRAINING_DASH = [5, 3];
+export const DASH_NOTE = "(solid: validation, dashed: training)";
 
 /** Ends of viridis that are too pale or too dark for their ground are left out. */
 const VIRIDIS = [

@@ -3,7 +3,7 @@
 import { Chart } from "./chart.js";
 import { nameCurve, useCurves, useGroups, useSame, useVersion } from "./chart_data.js";
 import { Check, ColumnPart, SeedSwitch, Swatch } from "./chart_parts.js";
-import { assignLooks, useTheme } from "./colors.js";
+import { assignLooks, DASH_NOTE, TRAINING_DASH, useTheme } from "./colors.js";
 import { describeGroup, findSpread, joinCurves, listDifferences } from "./comparison.js";
 import { groupMetrics, readSettings } from "./curve_choice.js";
 import { CurveControls } from "./curve_controls.js";
@@ -25,9 +25,8 @@ const FACTS = [["total_batches", "batches"], ["duration", "duration"], ["restart
  * @param {Set<number>} props.selection
  * @param {(selection: Set<number>) => void} props.setSelection
  * @param {import("./route.js").Route} props.route
- * @param {Map<number, number>} props.stops  Rungs at which trials were stopped early.
  */
-export function CompareView({ data, selection, setSelection, route, stops }) {
+export function CompareView({ data, selection, setSelection, route }) {
   const version = useVersion(data, false);
   const settings = useMemo(() => readSettings(route.query, data), [JSON.stringify(route.query), data, data.metricNames.length]);
   const rows = useSame([...selection].map((id) => data.rowOf(id)).filter((row) => row >= 0));
@@ -50,7 +49,7 @@ export function CompareView({ data, selection, setSelection, route, stops }) {
       <${Check} label="Only differences" checked=${route.query.all !== "1"} onChange=${(/** @type {boolean} */ on) => route.setQuery({ all: on ? null : 1 })} />
       <span class="space"></span>${others}
     </div>
-    <${ComparisonTable} ...${{ data, version, groups, looks, rows, selection, setSelection, stops }} hasAll=${route.query.all === "1"} />
+    <${ComparisonTable} ...${{ data, version, groups, looks, rows, selection, setSelection }} hasAll=${route.query.all === "1"} />
     ${groups.length > MAX_COLUMNS && html`<p class="chart-note">The table has the first ${MAX_COLUMNS} of ${groups.length}.</p>`}
     <${CurveControls} data=${data} settings=${settings} route=${route} isCompared=${true} />
     ${error && html`<${Problem} error=${error} retry=${retry} />`}
@@ -59,7 +58,7 @@ export function CompareView({ data, selection, setSelection, route, stops }) {
 }
 
 /** @param {any} props */
-function ComparisonTable({ data, groups, looks, rows, hasAll, selection, setSelection, stops }) {
+function ComparisonTable({ data, groups, looks, rows, hasAll, selection, setSelection }) {
   const shown = /** @type {Group[]} */ (groups.slice(0, MAX_COLUMNS));
   const differing = listDifferences(data, rows);
   const columns = hasAll ? data.columns.filter((/** @type {any} */ column) => column.source === "hparam") : differing;
@@ -75,7 +74,7 @@ function ComparisonTable({ data, groups, looks, rows, hasAll, selection, setSele
       ${group.rows.length > 1 ? `${group.rows.length} seeds: ` : "Trial "}${group.rows.map((row, i) => html`${i ? ", " : ""}<a href=${`#/trials/${data.ids[row]}`}>${data.ids[row]}</a>`)}
       <${Button} kind="quiet" label=${`Take ${group.name} out`} onClick=${() => remove(group)}>✕<//></th>`)}</tr></thead>
     <tbody>
-      <tr><th scope="row">state</th>${shown.map((group) => html`<td>${listStates(data, group.rows, stops).map((one) => html`<${Badge} ...${one} />`)}</td>`)}</tr>
+      <tr><th scope="row">state</th>${shown.map((group) => html`<td>${[...new Set(group.rows.map((row) => data.outcome(row)))].map((state) => html`<${Badge} state=${state} />`)}</td>`)}</tr>
       ${FACTS.map(([key, label]) => html`<tr key=${key}><th scope="row">${label}</th>${shown.map((group) => html`<td>${describeGroup(data, key, group.rows) || "–"}</td>`)}</tr>`)}
     </tbody>
     <tbody><tr class="section"><th scope="rowgroup" colspan=${shown.length + 1}>${hasAll ? "All hyperparameters" : "Hyperparameters that differ"}</th></tr>
@@ -88,12 +87,6 @@ function ComparisonTable({ data, groups, looks, rows, hasAll, selection, setSele
       ${metrics.map((/** @type {string} */ name) => html`<${MetricRow} key=${name} data=${data} groups=${shown} name=${name} />`)}
     </tbody>
   </table></div>`;
-}
-
-/** Different states of trials once each. @param {any} data @param {number[]} rows @param {Map<number, number>} stops */
-function listStates(data, rows, stops) {
-  const states = rows.map((row) => ({ state: data.value("state", row), rung: stops.get(data.ids[row]) }));
-  return [...new Map(states.map((one) => [JSON.stringify(one), one])).values()];
 }
 
 /** @param {{data: any, groups: Group[], name: string}} props */
@@ -115,10 +108,10 @@ function GroupChart({ data, version, groups, looks, chart, metrics, settings }) 
     if (!lines.length) return [];
     const isTraining = metrics.length > 1 && metric.startsWith("training/");
     const { color, dash } = looks.get(group.id);
-    const own = { color, dash: isTraining ? [5, 3] : metrics.length > 1 ? [] : dash, key: nameCurve(group.id, metric) };
+    const own = { color, dash: isTraining ? TRAINING_DASH : metrics.length > 1 ? [] : dash, key: nameCurve(group.id, metric) };
     const name = metrics.length > 1 ? `${group.name}, ${metric}` : group.name;
     return [{ ...own, name, ...joinCurves(lines) }];
   })).reverse(), [data, version, groups, looks, metrics.join("\n")]);
-  return html`<${Chart} series=${series} xLabel="batches" yLabel=${metrics.length > 1 ? `${chart} (solid: validation, dashed: training)` : metrics[0]}
+  return html`<${Chart} series=${series} xLabel="batches" yLabel=${metrics.length > 1 ? `${chart} ${DASH_NOTE}` : metrics[0]}
     xLog=${settings.xLog} yLog=${settings.yLog} smoothing=${settings.smoothing} hidesOutliers=${settings.hidesOutliers} height=${320} syncKey=${`compare-${data.id}`} />`;
 }

@@ -128,7 +128,7 @@ export function chartOf(metric) {
   const slash = metric.indexOf("/");
   const name = metric.slice(slash + 1);
   if (metric.startsWith("training/")) return name;
-  return metric.startsWith("validation/") ? name.replace(/^val_/, "") : metric;
+  return metric.startsWith("validation/") ? name.replace(/^val(idation)?_/, "") : metric;
 }
 
 /**

@@ -3,7 +3,7 @@
 import { Chart } from "./chart.js";
 import { nameCurve, useCurves, useFullPoints, useGroups, useSame, useVersion } from "./chart_data.js";
 import { SeedSwitch, ShadeLegend, TrialTip } from "./chart_parts.js";
-import { assignLooks, colorOf, listShades, shadeOf, useTheme } from "./colors.js";
+import { assignLooks, colorOf, DASH_NOTE, listShades, shadeOf, TRAINING_DASH, useTheme } from "./colors.js";
 import { describeGroup, joinCurves, listDifferences } from "./comparison.js";
 import { CurveControls } from "./curve_controls.js";
 import { chooseRows, findEpochs, groupMetrics, readSettings, toAxis, writeRange } from "./curve_choice.js";
@@ -17,7 +17,6 @@ const MANY_CURVES = 300;
 const MAX_ASKED_IDS = 200;
 const MAX_HUES = 24;
 const MAX_DETAILS = 6;
-const TRAINING_DASH = [5, 3];
 const X_LABELS = { batches: "batches", epochs: "epochs", relative: "time since the start", wall: "time of day" };
 const X_KINDS = /** @type {const} */ ({ batches: "number", epochs: "number", relative: "duration", wall: "clock" });
 
@@ -89,7 +88,7 @@ function MetricChart(props) {
       [hit.series.key.metric, settings.smoothing ? `${format.number(hit.raw)} (smoothed ${format.number(hit.y)})` : format.number(hit.y)],
       [X_LABELS[/** @type {import("./curve_choice.js").XAxis} */ (settings.x)], writeX(settings.x, hit.x)],
     ]} />`;
-  return html`<${Chart} series=${series} yLabel=${metrics.length > 1 ? `${chart} (solid: validation, dashed: training)` : metrics[0]}
+  return html`<${Chart} series=${series} yLabel=${metrics.length > 1 ? `${chart} ${DASH_NOTE}` : metrics[0]}
     xLabel=${X_LABELS[/** @type {import("./curve_choice.js").XAxis} */ (settings.x)]}
     xKind=${X_KINDS[/** @type {import("./curve_choice.js").XAxis} */ (settings.x)]}
     xLog=${xLog} xExtent=${xExtent} yLog=${settings.yLog} smoothing=${settings.smoothing}

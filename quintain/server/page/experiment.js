@@ -59,7 +59,7 @@ export function ExperimentView({ experimentId, route, status }) {
   const show = (/** @type {string} */ key) => () => setQuery({ tab: key }, { push: true });
   useKeys(Object.fromEntries(Object.keys(TABS).slice(0, 10).map((key, at) => [String((at + 1) % 10), show(key)])));
   const { experiment } = data;
-  const stops = useStops(data, experiment);
+  useStops(data, experiment);
   useEffect(() => {
     if (experiment) document.title = `${nameOf(experiment)} · Quintain`;
   }, [experiment && nameOf(experiment)]);
@@ -67,7 +67,7 @@ export function ExperimentView({ experimentId, route, status }) {
   if (error && !experiment) return html`<${Problem} error=${error} retry=${load} />`;
   if (!experiment) return html`<${Loading} text="Loading the experiment" />`;
   const props = {
-    data, experiment, experimentId, visible: tab === "parallel" ? filtered : visible, selection, brush, route, status, version, stops,
+    data, experiment, experimentId, visible: tab === "parallel" ? filtered : visible, selection, brush, route, status, version,
     setSelection: (/** @type {Iterable<number>} */ ids) => setQuery({ sel: formatIds(ids) }),
     setBrush: (/** @type {any} */ next) => setQuery({ brush: writeBrush(next) }),
   };

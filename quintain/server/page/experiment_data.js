@@ -3,7 +3,7 @@
 // No drawing here, and no network but the two functions that it is given.
 import { ColumnArray } from "./column.js";
 import { CurveCache } from "./curve_cache.js";
-import { isNumber, toNumber } from "./format.js";
+import { isNumber, outcome, toNumber } from "./format.js";
 import { flatten, readSpace, shortenPaths } from "./hparams.js";
 
 /** @typedef {import("./column.js").Column} Column */
@@ -65,6 +65,8 @@ export class ExperimentData {
     this.bestIs = new Map();
     /** @type {Record<string, Part>} what was chosen for metrics */
     this.parts = {};
+    /** @type {Map<number, number>} rungs at which the search stopped trials */
+    this.stops = new Map();
     /** @type {Set<() => void>} */
     this.listeners = new Set();
     /** @type {any[][]} points that came while curves were on their way */
@@ -167,6 +169,18 @@ export class ExperimentData {
     this.parts = parts;
     for (const name of this.metricNames) this.#setPart(name);
     this.#changed();
+  }
+
+  /** Takes over at which rung the search stopped each trial early. @param {Map<number, number>} stops */
+  setStops(stops) {
+    if (JSON.stringify([...stops]) === JSON.stringify([...this.stops])) return;
+    this.stops = stops;
+    this.#changed();
+  }
+
+  /** What became of a trial, in the words of all views. @param {number} row */
+  outcome(row) {
+    return outcome(this.value("state", row), this.stops.get(this.ids[row]));
   }
 
   /** Key of the column of the searched metric. */

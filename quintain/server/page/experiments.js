@@ -40,6 +40,9 @@ export function ExperimentsView({ route, status }) {
   const numArchived = experiments.filter((one) => one.is_archived).length;
   return html`
     <div class="page-head"><h1>Experiments</h1><span class="space"></span>
+      ${selection.size > 0 && html`<span class="selected-bar"><b>${selection.size}</b> selected
+        <a href=${formatPlace("/compare", { ids: formatIds(selection) })}>compare</a>
+        <${Button} kind="quiet" label="Clear selection" onClick=${() => route.setQuery({ sel: null })}>✕<//></span>`}
       <input ref=${search} type="search" class="search" aria-label="Find experiments"
         placeholder="Find by name, label or search  ( / )" value=${route.query.find ?? ""}
         onInput=${(/** @type {any} */ event) => route.setQuery({ find: event.target.value })} />
@@ -57,10 +60,7 @@ export function ExperimentsView({ route, status }) {
         ? `No experiment has “${route.query.find}” in its name, labels or search.`
         : "All experiments are archived."}</p><//>`}
     ${shown.length > numShown && html`<p class="more"><${Button} onClick=${() => setNumShown(numShown + 10 * PAGE)}>
-      Show more of ${format.number(shown.length)} experiments<//></p>`}
-    ${selection.size > 0 && html`<span class="selected-bar"><b>${selection.size}</b> selected
-      <a href=${formatPlace("/compare", { ids: formatIds(selection) })}>compare</a>
-      <${Button} kind="quiet" label="Clear selection" onClick=${() => route.setQuery({ sel: null })}>✕<//></span>`}`;
+      Show more of ${format.number(shown.length)} experiments<//></p>`}`;
 }
 
 /** @param {{labels: string[] | undefined}} props */
@@ -77,8 +77,8 @@ function Line({ experiment, eta, isActive, isSelected, toggle }) {
   const total = Object.values(counts).reduce((sum, count) => sum + count, 0);
   const isOver = end !== null && end !== undefined;
   return html`<tr class=${isActive ? "active" : ""}>
-    <td class="select"><input type="checkbox" checked=${isSelected} onChange=${() => toggle(id)}
-      aria-label=${`Select experiment ${id}`} /></td>
+    <td class="select"><label class="hit"><input type="checkbox" checked=${isSelected} onChange=${() => toggle(id)}
+      aria-label=${`Select experiment ${id}`} /></label></td>
     <td class="number">${id}</td>
     <td class="name"><a href="#/experiments/${id}" title=${nameOf(experiment, 500)}><bdi>${nameOf(experiment)}</bdi></a></td>
     <td class="state"><${Badge} state=${state} />${experiment.is_archived && html` <span class="label">archived</span>`} <${PauseButton} experiment=${experiment} /></td>

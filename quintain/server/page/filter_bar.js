@@ -4,9 +4,10 @@ import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
 import { describeRange } from "./brush.js";
 import * as format from "./format.js";
 import { useKeys } from "./keys.js";
+import { countStates } from "./rows.js";
 import { Button, Menu } from "./widgets.js";
 
-const STATES = ["ACTIVE", "COMPLETED", "ERROR", "CANCELED"];
+const STATES = ["ACTIVE", "COMPLETED", "STOPPED", "ERROR", "CANCELED"];
 const SIGNS = "< <= > >= == !=";
 
 /** @param {any} props those of a tab, with `numVisible`, `numTrials`, `problem` and `states` */
@@ -102,12 +103,4 @@ function exampleOf(data) {
   const metric = data.experiment?.config?.searcher?.metric;
   if (metric) parts.push(`${metric} ${data.isSmallerBetter(data.searchedMetric) ? "<" : ">"} 0.5`);
   return parts.join(" and ") || "state == completed";
-}
-
-/** @param {any} data */
-function countStates(data) {
-  /** @type {Record<string, number>} */
-  const counts = {};
-  for (const state of data.get("state")) counts[state] = (counts[state] ?? 0) + 1;
-  return counts;
 }

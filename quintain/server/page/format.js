@@ -115,6 +115,12 @@ export function cell(value, kind) {
   return short(value);
 }
 
+/** Returns the word for a state; a trial that its search stopped at a rung is not called completed.
+ * @param {unknown} state @param {number} [rung] */
+export function outcome(state, rung) {
+  return state === "COMPLETED" && rung !== undefined ? `stopped, rung ${rung}` : text(state).toLowerCase().replace("_", " ");
+}
+
 /** @param {string} digits */
 function trim(digits) {
   if (!digits.includes(".")) return digits;

@@ -32,14 +32,14 @@ function Model({ model, onPromote }) {
   const reference = `${name}@${alias ?? versions[0]?.version}`;
   return html`<section class="panel model" aria-label=${`Model ${name}`}><h2>${name}</h2>
     ${versions.length > 0 && html`<pre><code>quintain serve-model --model ${reference}</code></pre>`}
-    <div class="plain-box"><table class="plain"><thead><tr><th scope="col">Version</th><th scope="col">From</th><th scope="col">Metrics</th>
+    <div class="plain-box"><table class="plain cards"><thead><tr><th scope="col">Version</th><th scope="col">From</th><th scope="col">Metrics</th>
       <th scope="col">Registered</th><th scope="col">SHA-256</th><th scope="col"><span class="visually-hidden">Actions</span></th></tr></thead>
     <tbody>${versions.map((/** @type {any} */ one) => html`<tr key=${one.version}>
-      <th scope="row" class="nowrap">${one.version} ${namesOf(aliases, one.version).map((each) => html`<span key=${each} class="label">${each}</span> `)}</th>
+      <th scope="row" class="name">${one.version} ${namesOf(aliases, one.version).map((each) => html`<span key=${each} class="label">${each}</span> `)}</th>
       <td class="model-source"><${Source} version=${one} />${one.note && html`<div class="muted">${clean(one.note)}</div>`}</td>
       <td><${Metrics} metrics=${one.metrics} /></td>
-      <td class="nowrap" title=${format.time(one.time)}>${format.ago(one.time)}</td>
-      <td class="mono" title=${one.sha256}>${one.sha256.slice(0, 8)}</td>
+      <td class="nowrap" data-label="Registered" title=${format.time(one.time)}>${format.ago(one.time)}</td>
+      <td class="mono" data-label="SHA-256" title=${one.sha256}>${one.sha256.slice(0, 8)}</td>
       <td class="right"><${Button} label=${`Promote version ${one.version} of ${name}`} onClick=${() => onPromote(one)}>Promote<//></td></tr>`)}</tbody></table></div>
     ${history.length > 0 && html`<details class="model-history"><summary>History of its aliases</summary><ul>${[...history].reverse().map((/** @type {any} */ move) => html`
       <li key=${move.id}><span class="muted">${format.time(move.time)}</span> ${move.alias} → version ${move.version}${move.reason && html`<span class="muted"> · ${clean(move.reason)}</span>`}</li>`)}</ul></details>`}

@@ -16,7 +16,7 @@ const NUM_CURVES = 10;
 const MOST_FAILED = 5;
 const MOST_SETTINGS = 12;
 
-/** @param {any} props those of a tab, with `stops` */
+/** @param {any} props those of a tab */
 export function OverviewView(props) {
   const { data, version, route } = props;
   const rows = useMemo(() => Int32Array.from({ length: data.numRows }, (_, row) => row), [data.numRows]);
@@ -69,9 +69,9 @@ function useBestCheckpoint(data, trialId, latest) {
 }
 
 /** How far the search is: how many trials came to what. @param {any} props */
-function Standing({ data, version, experiment, status, stops }) {
+function Standing({ data, version, experiment, status }) {
   const now = status?.experiments?.find((/** @type {any} */ one) => one.experiment_id === experiment.id);
-  const counts = useMemo(() => countOutcomes(data, stops), [data, version, stops]);
+  const counts = useMemo(() => countOutcomes(data), [data, version]);
   const { running, waiting } = countTrials(now);
   const isOver = experiment.end_time !== null && experiment.end_time !== undefined;
   const eta = format.duration(now?.eta_secs);
@@ -83,14 +83,10 @@ function Standing({ data, version, experiment, status, stops }) {
   </section>`;
 }
 
-/** @param {any} data @param {Map<number, number>} stops @returns {Map<string, number>} */
-function countOutcomes(data, stops) {
+/** @param {any} data @returns {Map<string, number>} */
+function countOutcomes(data) {
   const counts = new Map();
-  data.get("state").forEach((/** @type {string} */ state, /** @type {number} */ row) => {
-    const rung = stops.get(data.ids[row]);
-    const name = state === "COMPLETED" && rung !== undefined ? `stopped early at rung ${rung}` : state.toLowerCase().replace("error", "failed");
-    counts.set(name, (counts.get(name) ?? 0) + 1);
-  });
+  for (let row = 0; row < data.numRows; row += 1) counts.set(data.outcome(row), (counts.get(data.outcome(row)) ?? 0) + 1);
   return new Map([...counts].sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 

@@ -1,5 +1,6 @@
 // @ts-check
 /** Paints curves on a canvas: 10,000 of them as quickly as one can look. */
+import { number } from "./format.js";
 
 /**
  * A line with its looks.
@@ -9,6 +10,7 @@
  */
 
 const MARK_PX = 2.5;
+const FONT = "12px system-ui, sans-serif";
 const MAX_MARKED = 12;
 
 /**
@@ -27,6 +29,7 @@ export function paintLines(context, view, lines) {
     if (!isMany || line.dash?.length) context.setLineDash(isMany ? [] : (line.dash ?? []));
     paintLine(context, view, line);
     if (!isMany && line.x.length <= MAX_MARKED) paintMarks(context, view, line);
+    if (lines.length === 1 && line.x.length === 1) paintValue(context, view, line);
   }
   context.globalAlpha = 1;
   context.setLineDash([]);
@@ -42,6 +45,15 @@ function paintMarks(context, view, { x, y, color }) {
     context.arc(px, py, MARK_PX, 0, 2 * Math.PI);
     context.fill();
   }
+}
+
+/** Says the value of a point that is alone. @param {CanvasRenderingContext2D} context @param {import("./plot.js").View} view @param {PaintedLine} line */
+function paintValue(context, view, { x, y }) {
+  context.fillStyle = view.theme.fg;
+  context.font = FONT;
+  context.textAlign = "left";
+  context.textBaseline = "middle";
+  context.fillText(number(y[0]), view.toX(x[0]) + 4 * MARK_PX, view.toY(y[0]));
 }
 
 /** @param {CanvasRenderingContext2D} context @param {import("./plot.js").View} view @param {PaintedLine} line */

@@ -111,7 +111,7 @@ function LineTip({ data, axes, layout, row, px, py }) {
   const isLeft = px > layout.width / 2;
   const moved = `translate(${isLeft ? "calc(-100% - 14px)" : "14px"}, ${py > layout.height / 2 ? "-100%" : "0"})`;
   return html`<div class="plot-tooltip" role="status" style=${{ left: `${px}px`, top: `${py}px`, transform: moved }}>
-    <div class="trial-tip"><b>Trial ${data.ids[row]}</b> <span class="muted">${String(data.value("state", row) ?? "").toLowerCase()}</span>
+    <div class="trial-tip"><b>Trial ${data.ids[row]}</b> <span class="muted">${data.outcome(row)}</span>
     <dl>${axes.map((/** @type {any} */ axis) => html`<dt>${axis.label}</dt><dd>${brief(data.value(axis.key, row)) || "–"}</dd>`)}</dl></div></div>`;
 }
 

@@ -1,6 +1,6 @@
 // @ts-check
 /** What can be chosen of parallel coordinates: axes, colour, and the range of one axis by its numbers. */
-import { Check, Choice, ColumnPart } from "./chart_parts.js";
+import { Check, ColumnChoice, ColumnPart, labelOf } from "./chart_parts.js";
 import { brief } from "./chart_table.js";
 import { readNames, writeNames } from "./curve_choice.js";
 import { html, useState } from "./vendor/preact.js";
@@ -22,8 +22,7 @@ export function ParallelControls({ data, keys, color, setKeys, route }) {
     <${Menu} label=${keys.length === 1 ? "1 axis" : `${keys.length} axes`} title="Choose axes">
       <${AxisList} columns=${data.columns.filter((column) => column.key !== "id")} keys=${keys} setKeys=${setKeys} />
     <//>
-    <${Choice} label="Colour" value=${color} options=${numeric.map((column) => [column.key, column.label])}
-      onChange=${(/** @type {string} */ key) => route.setQuery({ color: key })} /><${ColumnPart} data=${data} of=${color} />
+    <${ColumnChoice} label="Colour" data=${data} value=${color} columns=${numeric} onChange=${(/** @type {string} */ key) => route.setQuery({ color: key })} />
   </div>`;
 }
 
@@ -60,7 +59,7 @@ export function RangeForm({ data, axis, range, logs, route, onChange, onClose })
     route.setQuery({ alog: writeNames(next) });
   };
   return html`<form class="range-form" aria-label=${`Range of ${axis.label}`} onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
-    <b title=${axis.path}>${axis.label}</b><${ColumnPart} data=${data} of=${axis.key} />
+    <b title=${axis.path}>${labelOf(/** @type {any} */ (data.column(axis.key)), data)}</b><${ColumnPart} data=${data} of=${axis.key} />
     ${axis.categories.length
       ? html`<${CategoryRange} axis=${axis} range=${range} onChange=${onChange} />`
       : html`<${NumberRange} axis=${axis} range=${range} onChange=${onChange} />

@@ -5,14 +5,28 @@ import { findSpread } from "./comparison.js";
 
 /** @typedef {import("./experiment_data.js").ExperimentData} ExperimentData */
 
+/** Returns how many trials came to what, by the first words of their outcomes: one that was stopped at any rung is `STOPPED`.
+ * @param {ExperimentData} data @returns {Record<string, number>} */
+export function countStates(data) {
+  /** @type {Record<string, number>} */
+  const counts = {};
+  for (let row = 0; row < data.numRows; row += 1) counts[stateOf(data, row)] = (counts[stateOf(data, row)] ?? 0) + 1;
+  return counts;
+}
+
+/** @param {ExperimentData} data @param {number} row */
+function stateOf(data, row) {
+  return data.outcome(row).split(",")[0].toUpperCase();
+}
+
 /** Returns the rows in the given states (all if none are given) of the given trials (all if null).
  * @param {ExperimentData} data @param {Set<string>} states @param {Set<number> | null} ids @returns {Int32Array} */
 export function filterRows(data, states, ids) {
   const rows = new Int32Array(data.numRows);
   let length = 0;
-  const [idOf, stateOf] = [data.ids, data.get("state")];
+  const idOf = data.ids;
   for (let row = 0; row < data.numRows; row += 1) {
-    if ((!states.size || states.has(/** @type {string} */ (stateOf[row]))) && (!ids || ids.has(idOf[row]))) rows[length++] = row;
+    if ((!states.size || states.has(stateOf(data, row))) && (!ids || ids.has(idOf[row]))) rows[length++] = row;
   }
   return rows.subarray(0, length);
 }

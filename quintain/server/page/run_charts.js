@@ -2,14 +2,13 @@
 // Curves of runs of `quintain train`: those of one run, or of several one over another.
 import { Chart } from "./chart.js";
 import { AxisControls } from "./chart_parts.js";
-import { colorOf, useTheme } from "./colors.js";
+import { colorOf, TRAINING_DASH, useTheme } from "./colors.js";
 import { joinCurves } from "./comparison.js";
 import { readAxes } from "./curve_choice.js";
 import * as format from "./format.js";
 import { groupMetrics } from "./run_data.js";
 import { html, useMemo } from "./vendor/preact.js";
 
-const EVALUATION_DASH = [6, 3];
 /** @type {["step" | "relative", string][]} */
 const AXES = [["step", "steps"], ["relative", "time since the start"]];
 
@@ -52,7 +51,7 @@ function MetricChart({ chart, runs, version, x, yLog, smoothing }) {
       name: isAlone ? name : chart.names.length > 1 ? `${run.label}: ${name}` : run.label,
       ...joinCurves(lines.map((line) => ({ x: Float64Array.from(x === "relative" ? line.times : line.steps), y: Float64Array.from(line.values) }))),
       color: colorOf((isAlone ? place : index) + 1, isDark),
-      dash: lines[0].kind === "evaluation" && chart.names.length > 1 ? EVALUATION_DASH : [],
+      dash: lines[0].kind === "training" && chart.names.length > 1 ? TRAINING_DASH : [],
     }];
   })).reverse(), [version, runs.map((run) => run.label).join("\n"), chart.title, chart.names.length, x, isDark]);
   const tooltip = (/** @type {any} */ hit) => html`<b>${hit.series.name}</b><br />${format.number(hit.raw)} at ${

@@ -19,10 +19,10 @@ export function RunConfig({ details, route }) {
         onInput=${(/** @type {any} */ event) => route.setQuery({ find: event.target.value })} />
       <label class="check"><input type="checkbox" checked=${set === "1"} onChange=${(/** @type {any} */ event) => route.setQuery({ set: event.target.checked ? "1" : null })} />Only what was set at the last start</label>
       <span class="muted">${shown.length} of ${leaves.length} settings of ${details.run.experiment || "an unknown experiment"}</span></div>
-    <div class="plain-box"><table class="plain"><caption class="visually-hidden">Settings</caption>
+    <div class="plain-box"><table class="plain cards"><caption class="visually-hidden">Settings</caption>
       <thead><tr><th scope="col">Setting</th><th scope="col">Value</th><th scope="col">Set by</th></tr></thead>
-      <tbody>${shown.map(([path, value]) => html`<tr key=${path}><th scope="row" class="mono">${path}</th><td><code dir="auto">${JSON.stringify(value)}</code></td>
-        <td class="muted">${sourceOf(sources, path) || "the experiment"}</td></tr>`)}</tbody></table></div>
+      <tbody>${shown.map(([path, value]) => html`<tr key=${path}><th scope="row" class="name mono">${path}</th><td><code dir="auto">${JSON.stringify(value)}</code></td>
+        <td class="muted" data-label="Set by">${sourceOf(sources, path) || "the experiment"}</td></tr>`)}</tbody></table></div>
     ${details.imports.length > 0 && html`<h3>Imports</h3><p class="mono">${details.imports.join(", ")}</p>`}
     ${details.gin && html`<h3>gin</h3><pre><code>${details.gin}</code></pre>`}
     ${details.former_params.length > 0 && html`<p class="muted">The settings were changed; the former ones are in ${details.former_params.join(", ")}.</p>`}`;

@@ -17,6 +17,9 @@ import { toNumber } from "./format.js";
 /** Metrics of how fast a run is and what it takes, not of how good it is. */
 const ABOUT_SPEED = /(^|\|)(step_ms|host_ms|host_memory_gb|input_wait_ms|compute_ms|.*_per_second|learning_rate|.*_norm(\/.*)?|.*memory.*)$/;
 
+/** Loss over all tasks of several, which `training_loss` is, too. */
+const DOUBLED = "total_loss|training_loss";
+
 /** The records of a run, which grow while it is looked at. */
 export class RunRecords {
   constructor() {
@@ -50,7 +53,7 @@ export class RunRecords {
 
   /** Names of all metrics. */
   get names() {
-    return [...new Set([...Object.keys(this.training.metrics), ...Object.keys(this.evaluations.metrics)])];
+    return [...new Set([...Object.keys(this.training.metrics), ...Object.keys(this.evaluations.metrics)])].filter((name) => name !== DOUBLED);
   }
 
   /** Returns the values of a metric; null if there are none.

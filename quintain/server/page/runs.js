@@ -74,15 +74,15 @@ function RunTable({ runs, chosen, route, ask }) {
     ${names.length > 1 && html`<${Choice} label="Metric" value=${metric} options=${names.map((name) => [name, name])} onChange=${(/** @type {string} */ name) => route.setQuery({ metric: name })} />`}</div>
     <div class="plain-box"><table class="plain cards run-table"><thead><tr><th scope="col"><span class="visually-hidden">compare</span></th>${columns.map(header)}</tr></thead>
     <tbody>${laid.map(({ run, group }) => (group ? html`<tr key=${`seeds ${run.name}`} class="run-seeds">
-      <td><input type="checkbox" aria-label=${`Choose ${group.length} seeds of ${run.label}`} checked=${group.every((one) => chosen.includes(one))}
-        onChange=${(/** @type {any} */ event) => choose(group.map((one) => one.name), event.target.checked)} /></td>
+      <td><label class="hit"><input type="checkbox" aria-label=${`Choose ${group.length} seeds of ${run.label}`} checked=${group.every((one) => chosen.includes(one))}
+        onChange=${(/** @type {any} */ event) => choose(group.map((one) => one.name), event.target.checked)} /></label></td>
       <td class="name"><button type="button" class="run-sort" aria-expanded=${String(open.has(run.settings_id))} onClick=${() => fold(run.settings_id)}>${open.has(run.settings_id) ? "▾" : "▸"} n = ${group.length}</button>
         <bdi class="muted">${group.map((one) => one.label).join(", ")}</bdi></td>
       <td><bdi>${run.experiment}</bdi></td>
       <td class="state">${[...new Set(group.map((one) => one.state))].map((state) => html`<${Badge} state=${state} />`)}</td><td class="number"></td>
       <td class="number" data-label=${metric}>${writeSpread(group.map((one) => valueOf(one, metric)))}</td>
       <td class="nowrap" data-label="Last record">${format.ago(Math.max(...group.map((one) => one.time)))}</td></tr>` : html`<tr key=${run.name}>
-      <td><input type="checkbox" aria-label=${`Choose ${run.label}`} checked=${chosen.includes(run)} onChange=${(/** @type {any} */ event) => choose([run.name], event.target.checked)} /></td>
+      <td><label class="hit"><input type="checkbox" aria-label=${`Choose ${run.label}`} checked=${chosen.includes(run)} onChange=${(/** @type {any} */ event) => choose([run.name], event.target.checked)} /></label></td>
       <td class="name"><a href=${`#/runs/${encodeURIComponent(run.name)}`} title=${run.path}><bdi>${run.label}</bdi></a></td>
       <td><bdi>${run.experiment}</bdi>${run.problem && html`<span class="run-problem" title=${run.problem}>settings can't be read</span>`}</td>
       <td class="state"><${Badge} state=${run.state} /><${StopRun} run=${run} onStop=${ask} /></td>

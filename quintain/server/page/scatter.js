@@ -1,7 +1,7 @@
 // @ts-check
 /** Slices and scatter plots: hyperparameters against the metric, or against each other. */
 import { useSame, useVersion } from "./chart_data.js";
-import { Check, Choice, ColumnPart, ShadeLegend, Swatch, TrialTip } from "./chart_parts.js";
+import { Check, ColumnChoice, ShadeLegend, Swatch, TrialTip } from "./chart_parts.js";
 import { listCategories } from "./axes.js";
 import { nameOf } from "./brush.js";
 import { ChartTable } from "./chart_table.js";
@@ -67,17 +67,14 @@ export function ScatterView({ data, visible, selection, setSelection, route }) {
 /** @param {any} props */
 function Controls({ data, varying, x, y, color, isMetric, route }) {
   const { query, setQuery } = route;
-  const option = (/** @type {any} */ column) => /** @type {[string, string]} */ ([column.key, column.label]);
   const others = data.columns.filter((/** @type {any} */ column) => column.source !== "hparam" && data.get(column.key) instanceof Float64Array);
   const colors = data.columns.filter((/** @type {any} */ column) => data.get(column.key) instanceof Float64Array || column.source === "hparam" || column.key === "state");
   const isLog = (/** @type {"x" | "y"} */ name) => isLogAxis(data, name === "x" ? x : y, query, name);
   return html`<div class="chart-controls">
-    <${Choice} label="Across" value=${x} options=${[["", "each hyperparameter"], ...varying.map(option), ...others.map(option)]}
-      onChange=${(/** @type {string} */ key) => setQuery({ sx: key || null, sxlog: null, sz: null })} /><${ColumnPart} data=${data} of=${x} />
-    <${Choice} label="Up" value=${y} options=${[...others.map(option), ...varying.map(option)]}
-      onChange=${(/** @type {string} */ key) => setQuery({ sy: key, sylog: null, sz: null })} /><${ColumnPart} data=${data} of=${y} />
-    <${Choice} label="Colour" value=${color || "none"} options=${[["none", "none"], ...colors.map(option)]}
-      onChange=${(/** @type {string} */ key) => setQuery({ sc: key })} /><${ColumnPart} data=${data} of=${color} />
+    <${ColumnChoice} label="Across" data=${data} value=${x} others=${[["", "each hyperparameter"]]} columns=${[...varying, ...others]}
+      onChange=${(/** @type {string} */ key) => setQuery({ sx: key || null, sxlog: null, sz: null })} />
+    <${ColumnChoice} label="Up" data=${data} value=${y} columns=${[...others, ...varying]} onChange=${(/** @type {string} */ key) => setQuery({ sy: key, sylog: null, sz: null })} />
+    <${ColumnChoice} label="Colour" data=${data} value=${color || "none"} others=${[["none", "none"]]} columns=${colors} onChange=${(/** @type {string} */ key) => setQuery({ sc: key })} />
     ${x && html`<${Check} label="Log x" checked=${isLog("x")} onChange=${(/** @type {boolean} */ on) => setQuery({ sxlog: on ? 1 : 0, sz: null })} />`}
     <${Check} label="Log y" checked=${isLog("y")} onChange=${(/** @type {boolean} */ on) => setQuery({ sylog: on ? 1 : 0, sz: null })} />
     ${isMetric && html`<${Check} label="Rank" title="Plot ranks instead of values, so that outliers do not compress the rest" checked=${query.rank === "1"}

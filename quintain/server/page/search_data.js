@@ -1,6 +1,6 @@
 // @ts-check
 // What the search of an experiment knows, fetched again as trials change.
-import { useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
+import { useEffect, useRef, useState } from "./vendor/preact.js";
 import { get } from "./api.js";
 
 const PAUSE_MS = 3000;
@@ -36,10 +36,10 @@ export function useSearch(data, isWanted = true) {
   return { ...found, reload };
 }
 
-/** Returns the rung at which each trial was stopped early. @param {any} data @param {any} experiment @returns {Map<number, number>} */
+/** Lets the data know the rung at which each trial was stopped early. @param {any} data @param {any} experiment */
 export function useStops(data, experiment) {
   const { search } = useSearch(data, hasRungs(experiment));
-  return useMemo(() => findStops(search), [search]);
+  useEffect(() => data.setStops(findStops(search)), [data, search]);
 }
 
 /** Returns the rung at which a trial was stopped early, if it was. @param {any} trial @param {any} experiment @returns {number | undefined} */

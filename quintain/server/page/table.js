@@ -1,7 +1,7 @@
 // @ts-check
 // A table of any number of rows: only those that are seen are in the document, and are used again while scrolling.
 import { Component, h, html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/preact.js";
-import { ColumnPart } from "./chart_parts.js";
+import { ColumnPart, labelOf } from "./chart_parts.js";
 import { describeGroup } from "./comparison.js";
 import * as format from "./format.js";
 
@@ -20,6 +20,8 @@ const SCROLLBAR = 18;
 const PHONE = "(max-width: 599px)";
 const CARD_LINE = 22;
 const CARD_EDGE = 13;
+/** What a finger has to hit. */
+const FINGER = 40;
 
 /**
  * @param {{
@@ -27,12 +29,12 @@ const CARD_EDGE = 13;
  *   sort: {key: string, descending: boolean}, onSort: (key: string) => void,
  *   selection: Set<number>, onSelect: (ids: number[], isSelected: boolean) => void,
  *   heads: Map<number, import("./comparison.js").Group>, open: Set<number>, idsAt: (at: number) => number[],
- *   phases: Map<number, string>, stops: Map<number, number>, active: number, onActive: (at: number) => void,
+ *   phases: Map<number, string>, active: number, onActive: (at: number) => void,
  *   hrefOf: (id: number) => string, onOpen: (at: number) => void, label: string,
  * }} props
  */
 export function VirtualTable(props) {
-  const { data, rows, heads, open, idsAt, columns, sort, onSort, selection, onSelect, phases, stops, active, onActive, hrefOf, onOpen, label } = props;
+  const { data, rows, heads, open, idsAt, columns, sort, onSort, selection, onSelect, phases, active, onActive, hrefOf, onOpen, label } = props;
   const box = useRef();
   const [first, setFirst] = useState(0);
   const [height, setHeight] = useState(600);
@@ -62,7 +64,7 @@ export function VirtualTable(props) {
   const numShown = Math.ceil(height / rowHeight) + 2 * SPARE;
   const last = Math.min(rows.length, Math.min(first, Math.max(0, rows.length - 1)) + numShown);
   const groups = groupColumns(columns);
-  const head = isCards ? rowHeight + 1 : groups.length ? HEAD + GROUP_HEAD : HEAD;
+  const head = isCards ? numLines * FINGER + CARD_EDGE : groups.length ? HEAD + GROUP_HEAD : HEAD;
   const width = isCards ? 0 : columns.reduce((sum, column) => sum + widthOf(column), CHECK);
   const toggle = (/** @type {number} */ at, /** @type {boolean} */ isRange) => {
     const isSelected = !idsAt(at).every((id) => selection.has(id));
@@ -70,7 +72,7 @@ export function VirtualTable(props) {
     anchor.current = at;
   };
   const actions = useRef(/** @type {any} */ ({}));
-  Object.assign(actions.current, { toggle, onActive, hrefOf, onOpen });
+  Object.assign(actions.current, { toggle, onPick: isCards ? onOpen : onActive, hrefOf, onOpen });
   const shown = [];
   for (let at = Math.min(first, Math.max(0, last - numShown)); at < last; at += 1) {
     const row = rows[at];
@@ -78,11 +80,12 @@ export function VirtualTable(props) {
     const group = heads.get(at);
     shown.push(h(Row, { key: at % numShown, at, row, group, isOpen: group && open.has(id), data, columns, version: props.version, rowHeight,
       isSelected: idsAt(at).every((one) => selection.has(one)),
-      phase: phases.get(id), rung: stops.get(id), isActive: at === active, actions: actions.current }));
+      phase: phases.get(id), isActive: at === active, actions: actions.current }));
   }
   const style = {
     "--layout": `${CHECK}px ${isCards ? "1fr 1fr" : columns.map(layOut).join(" ")}`,
     "--row": `${rowHeight}px`,
+    "--head": `${head}px`,
     "--lines": numLines,
     "--width": `${width}px`,
     "--height": `${rows.length * rowHeight + head + (width > room ? SCROLLBAR : 2)}px`,
@@ -131,32 +134,31 @@ class Row extends Component {
   }
 
   render() {
-    const { at, row, rowHeight, group, isOpen, data, columns, phase, rung, isSelected, isActive, actions } = this.props;
+    const { at, row, rowHeight, group, isOpen, data, columns, phase, isSelected, isActive, actions } = this.props;
     const id = data.ids[row];
     const cells = columns.map((/** @type {Column} */ column, /** @type {number} */ place) => (group
       ? drawGroupCell(column, data, group, { place, isOpen, onFold: () => actions.onOpen(at) })
-      : drawCell(column, data, row, { place, phase, rung, hrefOf: actions.hrefOf })));
+      : drawCell(column, data, row, { place, phase, hrefOf: actions.hrefOf })));
     const check = h("input", { type: "checkbox", checked: isSelected, tabIndex: -1, "aria-label": `Select ${group ? group.name : `trial ${id}`}`,
       onClick: (/** @type {MouseEvent} */ event) => actions.toggle(at, event.shiftKey) });
     const props = {
       class: `grid-row${isSelected ? " selected" : ""}${isActive ? " active" : ""}`,
       role: "row", id: `row-${at}`, "aria-rowindex": at + 2, "aria-selected": String(isSelected),
       style: { transform: `translateY(${at * rowHeight}px)` },
-      onClick: () => actions.onActive(at), onDblClick: () => actions.onOpen(at),
+      onClick: (/** @type {any} */ event) => event.target.closest("label, button") || actions.onPick(at), onDblClick: () => actions.onOpen(at),
     };
-    return h("div", props, h("div", { class: "grid-cell check", role: "gridcell" }, check), cells);
+    return h("div", props, h("label", { class: "grid-cell check", role: "gridcell" }, check), cells);
   }
 }
 
 /** @param {Column} column @param {any} data @param {number} row
- * @param {{place: number, phase?: string, rung?: number, hrefOf: (id: number) => string}} how */
-function drawCell(column, data, row, { place, phase, rung, hrefOf }) {
+ * @param {{place: number, phase?: string, hrefOf: (id: number) => string}} how */
+function drawCell(column, data, row, { place, phase, hrefOf }) {
   const value = data.value(column.key, row);
   const props = { key: place, role: "gridcell", class: `grid-cell ${alignOf(column)}`, "data-label": labelOf(column, data), title: undefined };
   if (column.key === "id") return h("div", props, h("a", { href: hrefOf(value), tabIndex: -1 }, value));
   if (column.kind === "state") {
-    const isStopped = value === "COMPLETED" && rung !== undefined;
-    const state = isStopped ? `stopped, rung ${rung}` : (value === "ACTIVE" && phase) || String(value).toLowerCase();
+    const state = (value === "ACTIVE" && phase) || data.outcome(row);
     const reason = format.short(data.value("reason", row), 1000);
     return h("div", props, h("span", { class: `badge state-${state.split(",")[0]}`, title: reason || undefined }, state));
   }
@@ -173,8 +175,8 @@ function drawGroupCell(column, data, { rows, ids, name }, { place, isOpen, onFol
     return h("div", props, h("button", { type: "button", class: "seeds", tabIndex: -1, "aria-expanded": String(isOpen), title: name, onClick: onFold },
       `${isOpen ? "▾" : "▸"} n = ${ids.length}`));
   }
-  const text = describeGroup(data, column.key, rows);
-  return h("div", { ...props, title: text }, column.kind === "state" ? text.toLowerCase() : text);
+  const text = column.kind === "state" ? [...new Set(rows.map((row) => data.outcome(row)))].join("; ") : describeGroup(data, column.key, rows);
+  return h("div", { ...props, title: text }, text);
 }
 
 /** Returns the trials of rows from one place to another, either way. @param {(at: number) => number[]} idsAt @param {number} from @param {number} to */
@@ -186,11 +188,6 @@ export function listIds(idsAt, from, to) {
 /** How long a trial that goes on took so far. @param {any} data @param {number} row */
 function soFar(data, row) {
   return data.value("state", row) === "ACTIVE" ? format.duration(Date.now() / 1000 - data.value("start_time", row)) : "";
-}
-
-/** @param {Column} column @param {any} data */
-function labelOf(column, data) {
-  return format.short(column.metric ? data.shortName(column.key) : column.label);
 }
 
 /** @param {Column} column */

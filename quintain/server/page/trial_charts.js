@@ -4,7 +4,7 @@ import { html, useEffect, useMemo, useState } from "./vendor/preact.js";
 import { get } from "./api.js";
 import { Chart } from "./chart.js";
 import { AxisControls } from "./chart_parts.js";
-import { colorOf, useTheme } from "./colors.js";
+import { colorOf, TRAINING_DASH, useTheme } from "./colors.js";
 import { readAxes } from "./curve_choice.js";
 import { bytes, number } from "./format.js";
 import { clean } from "./log_lines.js";
@@ -66,6 +66,7 @@ function MetricChart({ short, names, data, axis, smoothing, isLog }) {
       name: name.slice(0, name.indexOf("/")),
       x: curve ? findPlaces(curve, axis, data.trial.start_time) : [], y: curve?.values ?? [],
       color: colorOf(name.startsWith("validation/") ? 2 : 1, isDark),
+      dash: names.length > 1 && name.startsWith("training/") ? TRAINING_DASH : [],
     };
   }), [axis, isDark, data.trial.start_time, ...curves]);
   return html`<div class="panel"><${Chart} series=${series} xLabel=${new Map(AXES).get(axis)} xKind=${KINDS[axis]} yLabel=${clean(short)} yLog=${isLog}
@@ -121,5 +122,5 @@ function SystemChart({ short, curve, isOver, color }) {
   const series = useMemo(() => [{ name: label, x: curve?.times ?? [], y: curve ? curve.values.map((value) => value * scale) : [], color }], [curve, color]);
   const latest = curve?.values[curve.values.length - 1] ?? NaN;
   return html`<div class="panel"><div class="muted right">${isOver ? "last" : "now"} ${short.endsWith("_bytes") ? bytes(latest) : `${number(latest, 3)} %`}</div>
-    <${Chart} series=${series} xLabel="time of day" xKind="clock" yLabel=${label} syncKey="system" height=${200} /></div>`;
+    <${Chart} series=${series} xLabel="time of day" xKind="clock" yLabel=${label} syncKey="system" height=${200} hasLegend=${false} /></div>`;
 }

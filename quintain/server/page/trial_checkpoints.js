@@ -15,16 +15,17 @@ export function CheckpointsView({ data }) {
   const [registered, setRegistered] = useState(/** @type {any} */ (null));
   const problem = useEditProblem(data.experiment);
   const { checkpoints, trial } = data;
+  const metric = data.experiment.config?.searcher?.metric ?? "metric";
   if (!checkpoints.length) {
     return html`<${Empty} title="No checkpoints yet"><p>A trial is saved when its search asks for it, when it is paused, and at its end.</p><//>`;
   }
   const shown = checkpoints.filter((one) => isAll || one.state !== "DELETED");
   const numDeleted = checkpoints.filter((one) => one.state === "DELETED").length;
   return html`<section aria-label="Checkpoints">
-    ${shown.length ? html`<div class="plain-box"><table class="plain">
-      <thead><tr><th scope="col">Checkpoint</th><th scope="col" class="number">Batches</th><th scope="col" class="number">${data.experiment.config?.searcher?.metric ?? "metric"}</th>
+    ${shown.length ? html`<div class="plain-box"><table class="plain cards">
+      <thead><tr><th scope="col">Checkpoint</th><th scope="col" class="number">Batches</th><th scope="col" class="number">${metric}</th>
         <th scope="col" class="number">Size</th><th scope="col">Saved</th><th scope="col">State</th><th scope="col"><span class="visually-hidden">Actions</span></th></tr></thead>
-      <tbody>${shown.map((one) => html`<${Row} key=${one.uuid} checkpoint=${one} problem=${problem} isLatest=${one.uuid === trial.latest_checkpoint} onRegister=${() => setRegistered(one)} onDelete=${() => setChosen(one)} />`)}</tbody>
+      <tbody>${shown.map((one) => html`<${Row} key=${one.uuid} checkpoint=${one} metric=${metric} problem=${problem} isLatest=${one.uuid === trial.latest_checkpoint} onRegister=${() => setRegistered(one)} onDelete=${() => setChosen(one)} />`)}</tbody>
     </table></div>` : html`<p class="muted">The files of all ${checkpoints.length} were deleted; checkpoint_storage in the config says which are kept.</p>`}
     ${numDeleted > 0 && html`<p><label class="check"><input type="checkbox" checked=${isAll} onChange=${() => setAll(!isAll)} />Also the ${numDeleted} whose files were deleted</label></p>`}
     ${registered && html`<${RegisterForm} checkpoint=${registered} onClose=${() => setRegistered(null)} />`}
@@ -33,17 +34,17 @@ export function CheckpointsView({ data }) {
   </section>`;
 }
 
-/** @param {{checkpoint: any, problem: string, isLatest: boolean, onRegister: () => void, onDelete: () => void}} props `problem` says why nothing may be changed */
-function Row({ checkpoint, problem, isLatest, onRegister, onDelete }) {
+/** @param {{checkpoint: any, metric: string, problem: string, isLatest: boolean, onRegister: () => void, onDelete: () => void}} props `problem` says why nothing may be changed */
+function Row({ checkpoint, metric, problem, isLatest, onRegister, onDelete }) {
   const [isOpen, setOpen] = useState(false);
   const { uuid, state } = checkpoint;
   const files = Object.entries(checkpoint.files ?? {}).filter(([name]) => !name.endsWith("/"));
   return html`<tr>
-      <th scope="row"><button type="button" class="link mono" title=${clean(uuid)} aria-expanded=${String(isOpen)} onClick=${() => setOpen(!isOpen)}>${clean(uuid).slice(0, 8)}</button>
+      <th scope="row" class="name"><button type="button" class="link mono" title=${clean(uuid)} aria-expanded=${String(isOpen)} onClick=${() => setOpen(!isOpen)}>${clean(uuid).slice(0, 8)}</button>
         ${isLatest && html` <span class="label">newest</span>`}</th>
-      <td class="number">${number(checkpoint.total_batches)}</td><td class="number">${number(checkpoint.metric)}</td>
-      <td class="number">${bytes(sizeOf(checkpoint))}</td><td class="nowrap">${time(checkpoint.time)}</td><td><${Badge} state=${state} /></td>
-      <td class="right nowrap">${state === "COMPLETED" && html`<a class="button plain" href=${address(`/checkpoints/${encodeURIComponent(uuid)}/archive.tar`)} download>Download</a>
+      <td class="number" data-label="Batches">${number(checkpoint.total_batches)}</td><td class="number" data-label=${metric}>${number(checkpoint.metric)}</td>
+      <td class="number" data-label="Size">${bytes(sizeOf(checkpoint))}</td><td class="nowrap" data-label="Saved">${time(checkpoint.time)}</td><td><${Badge} state=${state} /></td>
+      <td class="right checkpoint-actions">${state === "COMPLETED" && html`<a class="button plain" href=${address(`/checkpoints/${encodeURIComponent(uuid)}/archive.tar`)} download>Download</a>
         ${" "}<${ExportModel} uuid=${uuid} problem=${problem} /> <${Button} disabled=${Boolean(problem)} title=${problem || "Register it as a version of a model"} onClick=${onRegister}>Register<//> <${Button} kind="quiet" disabled=${Boolean(problem)} title=${problem || undefined} onClick=${onDelete}>Delete<//>`}</td></tr>
     ${isOpen && html`<tr class="files"><td colspan="7"><p class="mono">${clean(uuid)}</p>
       <ul>${files.map(([name, size]) => html`<li key=${name}>${state === "COMPLETED"

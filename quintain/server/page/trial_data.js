@@ -1,6 +1,7 @@
 // @ts-check
 // What the page knows of one trial. No drawing here, and no network but the functions that it is given.
 import { CurveCache, unpackCurves } from "./curve_cache.js";
+import { chartOf } from "./curve_choice.js";
 import { isNumber, toNumber } from "./format.js";
 
 /** @typedef {import("./curve_cache.js").Curve} Curve */
@@ -49,10 +50,10 @@ export class TrialData {
     /** @type {Map<string, string[]>} */
     const found = new Map();
     for (const name of this.names.filter((one) => !one.startsWith("system/"))) {
-      const short = shortenMetric(name);
+      const short = chartOf(name);
       found.set(short, [...(found.get(short) ?? []), name].sort());
     }
-    const searched = shortenMetric(`validation/${this.experiment?.config?.searcher?.metric}`);
+    const searched = chartOf(`validation/${this.experiment?.config?.searcher?.metric}`);
     return [...found].sort(([a], [b]) => Number(b === searched) - Number(a === searched));
   }
 
@@ -106,9 +107,4 @@ export class TrialData {
 function readCursor(buffer) {
   const size = new DataView(buffer).getUint32(0, true);
   return JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, size))).cursor;
-}
-
-/** Returns a metric without its group; what Keras calls `val_loss` is the `loss` of validation. @param {string} name */
-function shortenMetric(name) {
-  return name.replace(/^validation\/val_|^[^/]*\//, "");
 }

@@ -17,7 +17,7 @@ const GROUPS = [["trial", "Trial"], ["hparam", "Hyperparameters"], ["metric", "M
 const PAGE = 20;
 
 /** @param {any} props those of a tab */
-export function TrialsTab({ data, experiment, visible, version, status, stops, selection, setSelection, route }) {
+export function TrialsTab({ data, experiment, visible, version, status, selection, setSelection, route }) {
   const { query, setQuery, go } = route;
   const [active, setActive] = useState(-1);
   const { key, descending } = readSort(query.sort, data);
@@ -47,7 +47,7 @@ export function TrialsTab({ data, experiment, visible, version, status, stops, s
   useTableKeys({ rows, idsAt, active, setActive, selection, setSelection, onSelect, onOpen });
   if (!data.numRows) return html`<${NoTrials} experiment=${experiment} />`;
   if (!rows.length) return html`<${NoneFits} data=${data} setQuery=${setQuery} />`;
-  const props = { data, rows, heads, open, idsAt, columns, version, sort: { key, descending }, onSort, selection, onSelect, phases, stops, active, onOpen };
+  const props = { data, rows, heads, open, idsAt, columns, version, sort: { key, descending }, onSort, selection, onSelect, phases, active, onOpen };
   return html`<${VirtualTable} ...${props} onActive=${setActive} hrefOf=${hrefOf} label="Trials" />`;
 }
 

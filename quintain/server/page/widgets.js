@@ -1,7 +1,7 @@
 // @ts-check
 // Small parts that every view uses.
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/preact.js";
-import { number, percent } from "./format.js";
+import { number, outcome, percent } from "./format.js";
 
 /** @param {{onClick?: (event: any) => void, kind?: "plain"|"main"|"danger"|"quiet", title?: string, disabled?: boolean,
  *   label?: string, pressed?: boolean, type?: string, children?: any}} props */
@@ -13,8 +13,8 @@ export function Button({ onClick, kind = "plain", title, disabled, label, presse
 /** The state of an experiment or trial, told by colour and word; a search ends a trial early at a rung.
  * @param {{state: string, rung?: number}} props */
 export function Badge({ state, rung }) {
-  const name = state === "COMPLETED" && rung !== undefined ? `stopped, rung ${rung}` : String(state).toLowerCase();
-  return html`<span class="badge state-${name.replace(/^stopping_.*/, "stopping").split(",")[0]}">${name.replace("_", " ")}</span>`;
+  const name = outcome(state, rung);
+  return html`<span class="badge state-${name.split(/[ ,]/)[0]}">${name}</span>`;
 }
 
 /** @param {{share: number, label?: string}} props */
