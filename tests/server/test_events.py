@@ -8,6 +8,7 @@ import pytest
 import urllib3
 
 from quintain import errors
+from quintain.records import team
 from quintain.records.rows import experiment, log, metric, states, trial
 from quintain.server import app as app_lib
 from quintain.server.feed import feed as feed_lib
@@ -57,8 +58,8 @@ def follow(url):
     with contextlib.ExitStack() as opened:
         pool = opened.enter_context(urllib3.PoolManager(retries=False, timeout=20))
 
-        def start(query="", url=url, cursor=None):
-            headers = {"Authorization": "Bearer the-token"}
+        def start(query="", url=url, cursor=None, token="the-token"):
+            headers = {"Authorization": f"Bearer {token}"}
             if cursor is not None:
                 headers["Last-Event-ID"] = cursor
             address = f"{url}/api/v1/events{query}"
@@ -93,6 +94,14 @@ def test_it_begins_now_with_what_runs_where(follow, store):
     status = next_of(events, "status").data
     assert status["slots"][0]["trial_id"] == 1
     assert status["time"] > 1e9
+
+
+def test_members_of_a_project_are_told_of_slots_of_others_that_they_are_in_use(follow, home, app):
+    app.state.parts.roles.grant("anna", team.Role.VIEWER, "speech")
+    events = follow(token=home.user_tokens.load("anna"))
+    status = next_of(events, "status").data
+    (slot,) = status["slots"]
+    assert (slot["trial_id"], slot["experiment_id"], status["experiments"]) == (0, 0, [])
 
 
 def test_what_changes_is_told_as_it_is_now(follow, store):

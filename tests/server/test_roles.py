@@ -8,7 +8,7 @@ from quintain import errors
 from quintain.client import address, master_client
 from quintain.client.http import connection
 from quintain.records import team
-from quintain.records.rows import experiment, states, trial
+from quintain.records.rows import experiment, launch, node, states, trial
 from quintain.server.http import responses
 from quintain.server.security import path_rules
 from quintain.server.security import roles as roles_lib
@@ -159,6 +159,45 @@ def test_events_tell_of_what_one_may_read(as_user, app, home, store, speech, url
         connection.Connection(connected, retries=connection.Retries(0.0))
     ) as client:
         assert [each.id for each in client.list_experiments()] == [2]
+
+
+def test_members_of_a_project_see_slots_of_others_in_use_and_no_numbers(
+    as_user, master, store, speech
+):
+    """Experiment 1 with trial 1 is another project's, and holds slot 0."""
+    with store.transaction() as session:
+        session.save_launch(launch.Launch("a", 1, 1, (0,), launch.LaunchState.RUNNING, None, 10.0))
+    active = node.NodeState.ACTIVE
+    master.list_nodes = lambda: [node.NodeStatus("b", active, num_held=2, trials=(1, 3))]
+    member, viewer = as_user("anna", speech="editor"), as_user("vera", everywhere="viewer")
+    slot = {"id": 0, "kind": "cpu", "device": "", "num_threads": 2, "node": ""}
+    hidden = [{**slot, "trial_id": 0, "experiment_id": 0}]
+    found = {}
+    for path, methods in path_rules.TABLE.items():
+        if "GET" in methods and methods["GET"].is_any and path != "/events":
+            answer = member("GET", fill(path, name="0" * 64))
+            assert answer.status == 200, path
+            found[path] = answer.json
+    assert found.pop("/slots") == hidden
+    status, summary = found.pop("/master/status"), found.pop("/master/summary")
+    assert (status["slots"], status["experiments"], summary["experiments"]) == (hidden, [], [])
+    assert summary["num_busy_slots"] == 1
+    assert found.pop("/timeline")["spans"] == [[0, 0, 0, 10.0, None]]
+    (machine,) = found.pop("/nodes")
+    assert (machine["trials"], machine["num_held"]) == ([3], 2)
+    assert [each["id"] for each in found.pop("/experiments")] == [2]
+    # These say nothing of experiments.
+    assert found.keys() == {"/master", "/openapi.json", "/uploads/{name}", "/views", "/whoami"}
+    following = member("GET", "/api/v1/experiments/2/following").json
+    assert following["master"]["experiments"] == []
+
+    assert viewer("GET", "/api/v1/slots").json[0]["trial_id"] == 1
+    assert viewer("GET", "/api/v1/timeline").json["spans"] == [[0, 1, 1, 10.0, None]]
+
+
+def test_members_of_a_project_hear_why_runs_are_not_for_them(as_user, speech):
+    answer = as_user("anna", speech="viewer")("GET", "/api/v1/runs")
+    assert "this is for viewers of all projects, as runs of `quintain train` are in" in answer.text
 
 
 def test_admins_are_of_all_projects_and_names_are_checked(over_http):

@@ -41,14 +41,19 @@ _STOP_POLL_SECS: Final = 0.1
 _FEW_SLOTS: Final = 64
 """So many slots are listed; of more, it is said how many are in use."""
 
+
+def _name_others(row: master_status.SlotStatus) -> str | None:
+    return "in use" if row.trial_id == master_status.OTHERS else None
+
+
 _SLOT_COLUMNS: Final[tuple[output.Column[master_status.SlotStatus], ...]] = (
     output.Column("slot", lambda row: row.id),
     output.Column("machine", lambda row: row.node, is_optional=True),
     output.Column("kind", lambda row: row.kind),
     output.Column("device", lambda row: row.device, is_optional=True),
     output.Column("threads", lambda row: row.num_threads),
-    output.Column("experiment", lambda row: row.experiment_id),
-    output.Column("trial", lambda row: row.trial_id),
+    output.Column("experiment", lambda row: row.experiment_id or _name_others(row)),
+    output.Column("trial", lambda row: row.trial_id or _name_others(row)),
 )
 
 _EXPERIMENT_COLUMNS: Final[tuple[output.Column[master_status.ExperimentSummary], ...]] = (

@@ -1,8 +1,12 @@
 """Status of a running master: slots, experiments, addresses."""
 
 import dataclasses
+from typing import Final
 
 from quintain.records.rows import states
+
+OTHERS: Final = 0
+"""Number in place of those of an experiment, and its trial, that who asks may not read."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,7 +24,7 @@ class SlotStatus:
     """CPU threads of the slot; None for TensorFlow's choice."""
 
     trial_id: int | None = None
-    """Trial that holds it, or None if it is free."""
+    """Trial that holds it; None if it is free, `OTHERS` if that is not for who asks."""
 
     experiment_id: int | None = None
     node: str = ""

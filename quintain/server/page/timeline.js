@@ -51,7 +51,7 @@ export function TimelineView({ route, status, experiment }) {
   </section>`;
 }
 
-/** Fetches who ran where; again when slots change hands. @param {any} experiment @param {any} status */
+/** Fetches who ran where (trial 0 is another project's, which one may not read); again when slots change hands. @param {any} experiment @param {any} status */
 function useTimeline(experiment, status) {
   const [found, setFound] = useState(/** @type {{spans: Span[] | null, slots: any[], error: any}} */ ({ spans: null, slots: [], error: null }));
   const holders = JSON.stringify((status?.slots ?? []).map((/** @type {any} */ slot) => [slot.id, slot.trial_id]));
@@ -148,7 +148,7 @@ function Lanes({ spans, slots, nodes, range, now, ownId, onZoom }) {
       return;
     }
     const span = find(x, y);
-    if (span) go(`/trials/${span.trial}`);
+    if (span?.trial) go(`/trials/${span.trial}`);
   };
   return html`<div class="timeline-frame">
     <canvas ref=${canvas} class=${hover ? "points" : ""} role="img" aria-label="Slots and their trials over time; the table below has the numbers"
@@ -161,7 +161,7 @@ function Lanes({ spans, slots, nodes, range, now, ownId, onZoom }) {
 function Hint({ span, node, x, y, now, width }) {
   const isRight = x > width / 2;
   return html`<div class="timeline-hint" role="status" style=${{ left: `${x + (isRight ? -12 : 12)}px`, top: `${y + 16}px`, transform: isRight ? "translateX(-100%)" : "none" }}>
-    <b>Trial ${span.trial}</b> of experiment ${span.experiment}<br />slot ${span.slot}${node ? ` of ${node}` : ""}, ${time(span.start)}, ${span.end === null ? `for ${duration(now - span.start)} now` : `for ${duration(span.end - span.start)}`}</div>`;
+    ${span.trial ? html`<b>Trial ${span.trial}</b> of experiment ${span.experiment}` : html`<b>In use</b> by another project`}<br />slot ${span.slot}${node ? ` of ${node}` : ""}, ${time(span.start)}, ${span.end === null ? `for ${duration(now - span.start)} now` : `for ${duration(span.end - span.start)}`}</div>`;
 }
 
 /** @typedef {{span: Span, x: number, y: number, width: number}} Bar */
@@ -221,7 +221,7 @@ function paintGround(context, { slots, range, width, inner, toX, theme }) {
 /** Paints a trial in a colour of its own, or, where all experiments are shown, of its experiment.
  * @param {CanvasRenderingContext2D} context @param {Bar} bar @param {any} theme @param {number | undefined} ownId @param {boolean} isChosen */
 function paintBar(context, bar, theme, ownId, isChosen) {
-  const isOther = ownId !== undefined && bar.span.experiment !== ownId;
+  const isOther = !bar.span.trial || (ownId !== undefined && bar.span.experiment !== ownId);
   context.fillStyle = isOther ? theme.muted : colorOf(ownId === undefined ? bar.span.experiment : bar.span.trial, theme.isDark);
   context.globalAlpha = isOther ? 0.35 : 1;
   // A gap, so that one trial after the other is seen as two.
@@ -232,7 +232,7 @@ function paintBar(context, bar, theme, ownId, isChosen) {
     context.lineWidth = 2;
     context.strokeRect(bar.x, bar.y, bar.width, BAR_PX);
   }
-  const text = String(bar.span.trial);
+  const text = bar.span.trial ? String(bar.span.trial) : "in use";
   if (bar.width < 12 + 7 * text.length) return;
   context.fillStyle = isOther ? theme.fg : theme.bg;
   context.textAlign = "left";
@@ -254,6 +254,6 @@ function UseTable({ slots, nodes, use, status }) {
     <thead><tr><th scope="col">Slot</th>${hasNodes && html`<th scope="col">Machine</th>`}<th scope="col">Kind</th><th scope="col" class="number">In use</th><th scope="col" class="number">Runs</th><th scope="col">Now</th></tr></thead>
     <tbody>${use.map(({ slot, share, numSpans, trial }) => html`<tr key=${slot}><th scope="row">${slot}</th>${hasNodes && html`<td>${nodes.get(slot) ?? ""}</td>`}<td>${kinds.get(slot) ?? "former slot"}</td>
       <td class="number">${percent(share)}</td><td class="number">${numSpans}</td>
-      <td>${trial === null ? html`<span class="muted">idle</span>` : html`<a href="#/trials/${trial}">trial ${trial}</a>`}</td></tr>`)}</tbody></table></div>
+      <td>${trial === null ? html`<span class="muted">idle</span>` : trial === 0 ? "in use" : html`<a href="#/trials/${trial}">trial ${trial}</a>`}</td></tr>`)}</tbody></table></div>
     ${waiting > 0 && html`<p class="muted">${waiting} ${waiting === 1 ? "trial waits" : "trials wait"} for a slot.</p>`}`;
 }

@@ -17,7 +17,7 @@ from quintain.server.feed import changes, cursors
 from quintain.server.feed import feed as feed_lib
 from quintain.server.http import answers, responses
 from quintain.server.routes import parts as parts_lib
-from quintain.server.security import access
+from quintain.server.security import access, visible_slots
 
 _KEEP_ALIVE_SECS: Final = 15.0
 _RETRY_MSECS: Final = 1000
@@ -59,7 +59,13 @@ async def follow(
     user = getattr(request.state, access.USER)
     is_owner = user == token_files.OWNER
     which = owner, trial_id, None if is_owner else functools.partial(parts.roles.may_read, user)
-    texts = _stream(parts.feed, last_event_id or cursor, which)
+
+    def write_status(status: feed_lib.Status) -> str:
+        shown = visible_slots.VisibleSlots(parts.roles, user).of_status(status)
+        plain = {**codec.to_plain(shown), "time": time.time()}
+        return f"event: status\ndata: {json.dumps(plain, separators=(',', ':'))}\n\n"
+
+    texts = _stream(parts.feed, last_event_id or cursor, which, write_status)
     return fastapi.responses.StreamingResponse(
         texts, media_type="text/event-stream", headers=_HEADERS
     )
@@ -69,7 +75,12 @@ _Which = tuple[int | None, int | None, Callable[[int], bool] | None]
 """Experiment, trial and which experiments may be read, as `Batch.encode` takes them."""
 
 
-async def _stream(feed: feed_lib.Feed, cursor: str | None, which: _Which) -> AsyncIterator[str]:
+async def _stream(
+    feed: feed_lib.Feed,
+    cursor: str | None,
+    which: _Which,
+    write_status: Callable[[feed_lib.Status], str],
+) -> AsyncIterator[str]:
     follower = feed_lib.Follower(asyncio.get_running_loop())
     try:
         try:
@@ -77,7 +88,7 @@ async def _stream(feed: feed_lib.Feed, cursor: str | None, which: _Which) -> Asy
             home, start = await anyio.to_thread.run_sync(feed.find_start, cursor or "", newest)
         except errors.StoreError:
             # Why nothing can be read is in the status; who follows comes again.
-            yield _write_status(await anyio.to_thread.run_sync(feed.find_status))
+            yield await anyio.to_thread.run_sync(lambda: write_status(feed.find_status()))
             return
         told = newest if start is None else start
         yield f"retry: {_RETRY_MSECS}\nid: {cursors.write(home, told)}\n\n"
@@ -97,7 +108,7 @@ async def _stream(feed: feed_lib.Feed, cursor: str | None, which: _Which) -> Asy
                 # The cursor goes on also where nothing is told.
                 yield f": keep-alive\nid: {cursors.write(home, told)}\n\n"
             elif isinstance(item, feed_lib.Status):
-                yield _write_status(item)
+                yield await anyio.to_thread.run_sync(write_status, item)
             elif item.until > told:
                 told = item.until
                 yield await _write_batch(item, which)
@@ -123,8 +134,3 @@ async def _write_batch(batch: changes.Batch, which: _Which) -> str:
     encode = functools.partial(batch.encode, *which)
     text = await anyio.to_thread.run_sync(encode) if reads_store else encode()
     return "" if text is None else f"id: {batch.cursor}\nevent: changes\ndata: {text}\n\n"
-
-
-def _write_status(status: feed_lib.Status) -> str:
-    plain = {**codec.to_plain(status), "time": time.time()}
-    return f"event: status\ndata: {json.dumps(plain, separators=(',', ':'))}\n\n"

@@ -9,12 +9,13 @@ from typing_extensions import TypedDict
 
 from quintain import errors
 from quintain.records import team
-from quintain.records.views import master_status
+from quintain.records.rows import node as node_lib
+from quintain.records.views import following, master_status
 from quintain.server import monitoring, saved_views
 from quintain.server.http import responses
 from quintain.server.routes import parts as parts_lib
 from quintain.server.runs import run_samples
-from quintain.server.security import access
+from quintain.server.security import access, visible_slots
 
 _MOST_SPANS: Final = 20_000
 
@@ -69,13 +70,41 @@ class NewView:
 @router.get("/slots", response_model=list[master_status.SlotStatus])
 def list_slots(
     parts: parts_lib.Given,
+    visible: visible_slots.Given,
     after: int = -1,
     limit: Annotated[int | None, fastapi.Query(ge=1)] = None,
     trial_id: int | None = None,
 ) -> fastapi.Response:
     """Lists slots and who holds them, by number: those after one, and at most so many."""
     found = parts.master.list_slots(after=after, limit=limit, trial_id=trial_id)
-    return responses.to_response(found)
+    return responses.to_response(visible.of_holders(found))
+
+
+@router.get("/master/status", response_model=master_status.MasterStatus)
+def get_status(parts: parts_lib.Given, visible: visible_slots.Given) -> fastapi.Response:
+    """Returns what runs where."""
+    return responses.to_response(visible.of_status(parts.calls.get_status()))
+
+
+@router.get("/master/summary", response_model=master_status.MasterSummary)
+def get_summary(parts: parts_lib.Given, visible: visible_slots.Given) -> fastapi.Response:
+    """Returns the status in numbers, which is quick however many slots there are."""
+    return responses.to_response(visible.of_status(parts.master.summary()))
+
+
+@router.get("/nodes", response_model=list[node_lib.NodeStatus])
+def list_nodes(parts: parts_lib.Given, visible: visible_slots.Given) -> fastapi.Response:
+    """Returns the machines."""
+    return responses.to_response(visible.of_nodes(parts.master.nodes.list_nodes()))
+
+
+@router.get("/experiments/{experiment_id}/following", response_model=following.Following)
+def follow(
+    parts: parts_lib.Given, visible: visible_slots.Given, experiment_id: int, cursor: str = ""
+) -> fastapi.Response:
+    """Returns an experiment, and the trials that have changed since it was asked last."""
+    found = parts.calls.follow(experiment_id, cursor)
+    return responses.to_response(dataclasses.replace(found, master=visible.of_status(found.master)))
 
 
 @router.get("/metrics", response_class=fastapi.responses.PlainTextResponse)
@@ -86,16 +115,23 @@ def get_metrics(parts: parts_lib.Given) -> fastapi.Response:
 
 @router.get("/timeline", response_model=Timeline)
 def get_timeline(
-    parts: parts_lib.Given, *, experiment_id: int | None = None, since: float | None = None
+    parts: parts_lib.Given,
+    visible: visible_slots.Given,
+    *,
+    experiment_id: int | None = None,
+    since: float | None = None,
 ) -> fastapi.Response:
-    """Lists who ran where: `[slot, trial, experiment, start, end]`, the newest 20,000."""
+    """Lists who ran where: `[slot, trial, experiment, start, end]`, the newest 20,000.
+
+    Trial and experiment are 0 where they belong to a project that one may not read.
+    """
     slots = [
         {"id": slot.id, "kind": slot.kind, "device": slot.device, "node": slot.node}
         for slot in parts.calls.get_status().slots
     ]
     listed = [
         [slot, span.trial_id, span.experiment_id, span.start_time, span.end_time]
-        for span in parts.calls.list_spans(experiment_id, since=since)
+        for span in visible.of_holders(parts.calls.list_spans(experiment_id, since=since))
         for slot in span.slots
     ]
     return responses.to_response({"slots": slots, "spans": listed[-_MOST_SPANS:]})

@@ -24,7 +24,8 @@ from quintain.server.routes import parts as parts_lib
 from quintain.server.security import access
 
 _BY_HAND: Final = frozenset(
-    {"build_link", "get_table", "get_user", "list_experiments", "list_logs", "select_trials"}
+    {"build_link", "follow", "get_status", "get_summary", "get_table", "get_user"}
+    | {"list_experiments", "list_logs", "list_nodes", "select_trials"}
 )
 """Calls whose addresses take or give more, or ask who asks; see `trial_data` and `overview`."""
 
@@ -90,10 +91,8 @@ def build_router(parts: parts_lib.Parts) -> fastapi.APIRouter:
             "get_info": lambda: dataclasses.replace(
                 parts.info, run_dirs=tuple(map(str, parts.runs.directories))
             ),
-            "get_summary": master.summary,
             "stop_master": stop_master,
             "count_upload": lambda name: {"received": parts.uploads.count(name)},
-            "list_nodes": lambda: master.nodes.list_nodes(),
             "drain_node": lambda name: master.nodes.drain(name),
             "activate_node": lambda name: master.nodes.activate(name),
             "sign_out_all": parts.sign_in.sessions.end_all,

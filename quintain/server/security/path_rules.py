@@ -50,6 +50,9 @@ class Rule(NamedTuple):
     is_any: bool = False
     """Whether a role over any project is enough where nothing is named."""
 
+    why: str = ""
+    """Why a role over a project is not enough, for who has one."""
+
 
 _READ: Final = Rule(Client.USER, team.Role.VIEWER)
 _EDIT: Final = Rule(Client.USER, team.Role.EDITOR)
@@ -60,6 +63,8 @@ _OWN: Final = Rule(Client.USER, team.Role.VIEWER, is_any=True)
 _PAGE_OWN: Final = Rule(Client.USER | Client.PAGE, team.Role.VIEWER, is_any=True)
 _LAUNCH: Final = Rule(Client.USER | Client.LAUNCH, team.Role.ADMIN)
 _AGENT: Final = Rule(Client.AGENT, team.Role.ADMIN)
+
+_OF_RUN: Final = _PAGE._replace(why=", as runs of `quintain train` are in none")
 
 IDS: Final = ("experiment_id", "trial_id", "uuid")
 """Names in addresses and queries of what belongs to a project."""
@@ -122,12 +127,12 @@ TABLE: Final[Mapping[str, Mapping[str, Rule]]] = {
     "/nodes/{name}/activate": {"POST": _ADMIN},
     "/nodes/{name}/drain": {"POST": _ADMIN},
     "/openapi.json": {"GET": _OWN},
-    "/runs": {"GET": _PAGE},
+    "/runs": {"GET": _OF_RUN},
     "/runs/folders": {"POST": _ADMIN},
-    "/runs/{name}": {"GET": _PAGE},
-    "/runs/{name}/curves": {"GET": _PAGE},
-    "/runs/{name}/samples": {"GET": _PAGE},
-    "/runs/{name}/stop": {"POST": _PAGE_EDIT},
+    "/runs/{name}": {"GET": _OF_RUN},
+    "/runs/{name}/curves": {"GET": _OF_RUN},
+    "/runs/{name}/samples": {"GET": _OF_RUN},
+    "/runs/{name}/stop": {"POST": _OF_RUN._replace(role=team.Role.EDITOR)},
     "/slots": {"GET": _PAGE_OWN},
     "/tensorboard": {"POST": _PAGE_EDIT},
     "/timeline": {"GET": _PAGE_OWN},
@@ -199,7 +204,7 @@ def find_rule(method: str, path: str) -> tuple[Rule, list[tuple[str, str]]]:
         return _ADMIN, ids
     clients = functools.reduce(operator.and_, (each.clients for each in fitting))
     role = max((each.role for each in fitting), key=list(team.Role).index)
-    return Rule(clients, role, all(each.is_any for each in fitting)), ids
+    return Rule(clients, role, all(each.is_any for each in fitting), fitting[0].why), ids
 
 
 def is_open(method: str, path: str) -> bool:

@@ -95,12 +95,13 @@ class Roles:
         roles = self.get(user).roles
         return None if team.ALL_PROJECTS in roles else frozenset(roles)
 
-    def may_read(self, user: str, experiment_id: int) -> bool:
-        """Returns whether a user may read an experiment, which has to be there."""
+    def may_read(self, user: str, number: int, name: str = "experiment_id") -> bool:
+        """Returns whether a user may read an experiment, or with `trial_id` a trial.
+
+        What is not there is for those who read all projects.
+        """
         readable = self.find_readable(user)
-        return (
-            readable is None or self._find_project("experiment_id", str(experiment_id)) in readable
-        )
+        return readable is None or self._find_project(name, str(number)) in readable
 
     def check(self, user: str, role: team.Role, project: str) -> None:
         """Makes sure that a user has a role over a project.
@@ -130,7 +131,8 @@ class Roles:
         if projects and all(one is not None and found.has(rule.role, one) for one in projects):
             return None
         where = ", ".join(f"{name.removesuffix('_id')} {text[:40]}" for name, text in ids)
-        return self._explain(user, rule.role, f"the project of {where}" if ids else "all projects")
+        where = f"the project of {where}" if ids else f"all projects{rule.why}"
+        return self._explain(user, rule.role, where)
 
     def _find_project(self, name: str, text: str) -> str | None:
         """Returns the project of an experiment, a trial or a checkpoint, or None if unknown."""
