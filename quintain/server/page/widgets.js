@@ -14,7 +14,7 @@ export function Button({ onClick, kind = "plain", title, disabled, label, presse
  * @param {{state: string, rung?: number}} props */
 export function Badge({ state, rung }) {
   const name = state === "COMPLETED" && rung !== undefined ? `stopped, rung ${rung}` : String(state).toLowerCase();
-  return html`<span class="badge state-${name.replace(/^stopping_.*/, "stopping").split(",")[0]}">${name.replace("_", " ")}</span>`;
+  return html`<span class="badge state-${name.replace(/^stopping_.*/, "stopping").split(/[ ,]/)[0]}">${name.replace("_", " ")}</span>`;
 }
 
 /** @param {{share: number, label?: string}} props */
