@@ -77,6 +77,15 @@ class WorkerClient(http_calls.HttpCalls):
     def note_wait(self, text: str = "") -> None:
         """Says what the process waits for; an empty text if it goes on."""
 
+    @call("PUT", f"{_RUN}/steps")
+    def note_steps(self, number: int, batches: int) -> None:
+        """Says how far a workload is.
+
+        Args:
+            number: The workload.
+            batches: How many of its batches were trained on by now.
+        """
+
     @call("POST", f"{_RUN}/exit", is_repeatable=True)
     def report_exit(self, reason: workload.ExitedReason, message: str = "") -> None:
         """Says why the process is about to end before it was told to.

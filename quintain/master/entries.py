@@ -5,7 +5,7 @@ import heapq
 import logging
 import pathlib
 import time
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Any, Final
 
 from quintain.master.machine import effects as effects_lib
@@ -14,10 +14,13 @@ from quintain.master.placing import pools, unmet_needs
 from quintain.master.processes import launcher
 from quintain.records.config import checkpoint_storage_config, experiment_spec
 from quintain.records.rows import experiment, launch, node, trial, workload
+from quintain.records.views import master_status
 from quintain.store import session as session_lib
 
 logger = logging.getLogger(__name__)
 
+_Kind = workload.WorkloadKind
+_WORDS: Final = {_Kind.VALIDATE: "evaluating", _Kind.CHECKPOINT: "saving"}
 _LONGEST_WAIT: Final = 500
 _MEMORY: Final = 0.95
 """Weight that a workload keeps in the rate of batches when the next one has ended."""
@@ -38,6 +41,13 @@ class LiveLaunch:
 
     outstanding: workload.Workload | None = None
     """The workload that it was given and has not answered."""
+
+    has_begun: bool = False
+    """Whether it has asked for a workload."""
+
+    noted: tuple[int, int, float] = (0, 0, 0.0)
+    """Its newest note: a workload, how many of its batches are done, and when; by the monotonic
+    clock."""
 
     idle_since: float | None = None
     """Since when there is nothing to do for it; seconds of the monotonic clock."""
@@ -116,6 +126,9 @@ class Entry:
     training: Pace = dataclasses.field(default_factory=Pace)
     """Pace at which workers of this master train."""
 
+    noted: Pace = dataclasses.field(default_factory=Pace)
+    """Pace between notes within workloads; it serves until the first workload has ended."""
+
     validation: Pace = dataclasses.field(default_factory=Pace)
     """Pace of their validations, by the batches that were trained since the one before."""
 
@@ -170,6 +183,46 @@ class Entry:
         trial_id, texts = next(iter(self.waits.items()))
         others = f" (as do {len(self.waits) - 1} more)" if len(self.waits) > 1 else ""
         return f"Trial {trial_id}{others} waits for {next(iter(texts.values()))}"
+
+    def note_steps(self, live: LiveLaunch, number: int, batches: int) -> None:
+        """Notes how many batches of its workload a launch has trained on; older notes are void."""
+        machine = self.machine_of(live.record.trial_id)
+        work = live.outstanding or machine.next_step()
+        batches = min(batches, 0 if work is None else work.num_batches)
+        if number != machine.num_results + 1 or batches <= self.count_noted(live):
+            return
+        now = time.monotonic()
+        if self.count_noted(live):
+            self.noted.note(batches - live.noted[1], now - live.noted[2])
+        live.noted = number, batches, now
+
+    def count_noted(self, live: LiveLaunch) -> int:
+        """Returns the batches that a launch has trained on since its last result, as it said."""
+        number, batches, _ = live.noted
+        is_current = number == self.machine_of(live.record.trial_id).num_results + 1
+        return batches if is_current else 0
+
+    def find_progress(self, launches: Iterable[LiveLaunch]) -> float:
+        """Returns the done part of the search, from 0 to 1, with what its launches have noted."""
+        noted = sum(map(self.count_noted, launches))
+        return max(self.machine.progress, self.machine.search.progress(noted))
+
+    def describe_work(self, live: LiveLaunch) -> master_status.TrialWork:
+        """Returns what a trial does now, and how far it is."""
+        machine, noted = self.machine_of(live.record.trial_id), self.count_noted(live)
+        done, target = machine.total_batches + noted, machine.target_batches
+        if live.record.state is launch.LaunchState.ENDING:
+            doing = "ending"
+        elif noted or (live.outstanding and live.outstanding.kind is _Kind.TRAIN):
+            doing = f"training {done}/{target}"
+        elif live.outstanding:
+            doing = _WORDS[live.outstanding.kind]
+        elif live.has_begun:
+            doing = "running" if live.idle_since is None else "idle"
+        else:
+            doing = "starting"
+        progress = max(machine.progress, min(done / target, 1.0) if target else 0.0)
+        return master_status.TrialWork(live.record.trial_id, doing, progress)
 
     @property
     def needs(self) -> pools.Needs:

@@ -378,9 +378,10 @@ class Master:
         return master_status.ExperimentStatus(
             experiment_id=experiment_id,
             state=entry.machine.state,
-            progress=entry.machine.progress,
+            progress=entry.find_progress(launches.values()),
             eta_secs=estimate_secs(entry, launches) if is_active else None,
             running_trials=running,
+            work=tuple(entry.describe_work(launches[trial_id]) for trial_id in running),
             waiting_trials=waiting,
             lack=shared.nodes.find_lack(entry.config.resources) if waiting else "",
             waits_for=entry.describe_wait(),
@@ -395,7 +396,7 @@ class Master:
         return master_status.ExperimentSummary(
             experiment_id=experiment_id,
             state=entry.machine.state,
-            progress=entry.machine.progress,
+            progress=entry.find_progress(launches.values()),
             eta_secs=estimate_secs(entry, launches) if is_active else None,
             num_running=len(launches),
             num_slots=shared.used[experiment_id],
@@ -429,6 +430,8 @@ def _estimate_work_secs(entry: entries.Entry, launches: Mapping[int, entries.Liv
     search = entry.machine.search
     num_left = search.num_left_batches
     train_secs, validate_secs = entry.training.secs_per_batch, entry.validation.secs_per_batch
+    if train_secs is None:
+        train_secs = entry.noted.secs_per_batch
     if train_secs is None or (validate_secs is None and not num_left):
         # Nothing but validations is to come, and none was seen.
         return math.inf

@@ -87,6 +87,7 @@ def _take_over(
         shared.write(lambda session: scheduling.forget_launch(shared, session, record))
         return
     live = entries.LiveLaunch(record, entry.request_ids[record.trial_id], time.monotonic())
+    live.has_begun = record.state is not launch.LaunchState.LAUNCHING
     shared.add_launch(live)
     for rank in lost:
         processes.note_lost(live, rank, "The process was lost while no master watched it.")

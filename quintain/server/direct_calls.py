@@ -1,5 +1,6 @@
 """Read interface of the platform, answered from the store."""
 
+import dataclasses
 import functools
 import pathlib
 import typing
@@ -65,10 +66,29 @@ class DirectCalls(calls.Calls):
         given = dict(arguments)
         if "state_names" in given:
             given["states"] = tuple(given.pop("state_names"))
+        # Asked first: what has ended by then is stored with more.
+        progress = self._find_progress(call.name)
         with self.store.reading() as session:
             if not call.name.startswith("get_"):
                 _check_owner(session, given.get("experiment_id"), given.get("trial_id"))
-            return getattr(session, call.name)(**given)
+            found = getattr(session, call.name)(**given)
+        if not progress:
+            return found
+
+        def update(one: Any) -> Any:
+            more = progress.get(one.id, 0.0) > one.progress
+            return dataclasses.replace(one, progress=progress[one.id]) if more else one
+
+        return [update(one) for one in found] if isinstance(found, list) else update(found)
+
+    def _find_progress(self, name: str) -> dict[int, float]:
+        """Returns what workloads that go on have added to what a call reads, by numbers."""
+        if name in ("get_experiment", "list_experiments"):
+            return {one.experiment_id: one.progress for one in self._find_summary().experiments}
+        if name in ("get_trial", "list_trials"):
+            works = (work for one in self._find_status().experiments for work in one.work)
+            return {work.trial_id: work.progress for work in works}
+        return {}
 
     @override
     def get_status(self) -> master_status.MasterStatus:

@@ -101,6 +101,13 @@ class TrialController(abc.ABC):
     def train(self, num_batches: int) -> TrainResult:
         """Trains on the next batches."""
 
+    def count_batches(self) -> int:
+        """Returns the batches trained on so far, from any number on; 0 if that is not known.
+
+        It is called from another thread while `train` goes on.
+        """
+        return 0
+
     @abc.abstractmethod
     def validate(self) -> ValidationResult:
         """Goes through the validation data once. The position in the training data stays."""

@@ -316,6 +316,10 @@ class TaskTrialController(base_trial.TrialController):
         num_inputs = num_batches * int(self._params.task.train_data.global_batch_size or 0)
         return base_trial.TrainResult(num_inputs, metrics=metrics)
 
+    def count_batches(self) -> int:
+        """Returns the step of the trainer."""
+        return self._step
+
     def validate(self) -> base_trial.ValidationResult:
         """Evaluates on `validation_steps` batches, or all validation data."""
         self._initialize()

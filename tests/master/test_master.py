@@ -277,6 +277,72 @@ def test_the_status_says_what_running_trials_wait_for(
         master.workers.note_wait(first, "another", "b")
 
 
+def test_notes_within_a_workload_move_what_is_shown_and_nothing_that_is_stored(
+    make_master, make_workers, config_text, fake_launcher, store, clock
+):
+    master = make_master(num_slots=1)
+    create(master, config_text, {"name": "random", "max_length": 8, "max_trials": 3})
+    master.tick()
+    (launch_id,) = fake_launcher.alive
+    assert [one.doing for one in master.describe(1).work] == ["starting"]
+    master.workers.start_run(1, trial.ProcessIdentity(1, 1.0, launch_id))
+    work = master.workers.next_workload(1, launch_id, 0.0)
+    machine = master._shared.entries[1].machine
+    before, stored = machine.describe(), get(store, 1)
+
+    master.workers.note_steps(1, launch_id, 1, 1)
+    clock.offset += 1.0
+    for number, batches in (
+        (1, 3),
+        (1, 2),
+        (2, 4),
+    ):  # Older than what is known, and of no workload.
+        master.workers.note_steps(1, launch_id, number, batches)
+
+    found = master.describe(1)
+    assert [(one.doing, one.progress) for one in found.work] == [("training 3/8", 3 / 8)]
+    assert found.progress == master.summary().experiments[0].progress == pytest.approx(0.9 * 3 / 24)
+    assert found.eta_secs == pytest.approx(24 * 0.5 - 1.0, abs=0.2)
+    assert (machine.describe(), get(store, 1)) == (before, stored)
+    master.workers.note_steps(1, launch_id, 1, 10**9)
+    assert master.describe(1).work[0].doing == "training 4/8"
+    workers = make_workers(master)
+    workers.specs[launch_id] = types.SimpleNamespace(hparams={"lr": 1.0, "units": 1}, seed=1)
+    master.workers.report(1, launch_id, workers.answer(launch_id, work))
+    assert master.describe(1).progress == machine.progress
+    with pytest.raises(errors.GoneError):
+        master.workers.note_steps(1, "another", 1, 1)
+
+
+def test_the_status_says_what_running_trials_do(
+    make_master, make_workers, config_text, fake_launcher
+):
+    master = make_master(num_slots=1, idle_secs=60.0)
+    create(master, config_text, {"name": "single", "max_length": 8})
+    master.tick()
+    (launch_id,) = fake_launcher.alive
+    workers, seen = make_workers(master), []
+    while launch_id in fake_launcher.alive:
+        master.workers.next_workload(1, launch_id, 0.0)
+        seen += [one.doing for status in [master.describe(1)] if status for one in status.work]
+        workers.step(launch_id)
+    assert seen == ["training 0/8", "training 4/8", "evaluating", "saving", "ending"]
+
+
+def test_a_master_that_takes_over_learns_from_notes_what_trials_do(
+    make_master, make_workers, config_text, fake_launcher
+):
+    master = make_master(num_slots=1)
+    create(master, config_text, {"name": "single", "max_length": 8})
+    master.tick()
+    (launch_id,) = fake_launcher.alive
+    make_workers(master).step(launch_id)
+    second = make_master(num_slots=1)
+    assert second.describe(1).work[0].doing == "running"
+    second.workers.note_steps(1, launch_id, 2, 1)
+    assert second.describe(1).work[0].doing == "training 5/8"
+
+
 def test_a_result_that_is_sent_twice_counts_once(
     make_master, make_workers, config_text, fake_launcher
 ):

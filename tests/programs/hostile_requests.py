@@ -213,6 +213,7 @@ def build_body(method, path, facts):
         },
         "damage": {"checkpoint": facts["uuid"], "damage": "cut"},
         "wait": {"waits_for": "a disk"},
+        "steps": {"number": facts["number"], "batches": 3},
         "exit": {"reason": "errored", "message": "broken"},
         "/trials/{trial_id}/runs/{launch_id}/files/uploads/{uuid}": (
             {"sizes": {"state.json": 10, "metadata.json": 100}} if method == "POST" else None

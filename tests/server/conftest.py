@@ -170,6 +170,9 @@ class FakeMaster:
     def note_wait(self, trial_id, launch_id, text):
         self.results.append((trial_id, launch_id, text))
 
+    def note_steps(self, trial_id, launch_id, number, batches):
+        self.results.append((trial_id, launch_id, number, batches))
+
     def start_run(self, trial_id, identity):
         if identity.launch_id == "old":
             raise errors.GoneError("This run is not wanted any more.")

@@ -183,6 +183,12 @@ def test_a_process_says_what_it_waits_for(http, master):
     assert master.results == [(1, "1-1", "s3://b")]
 
 
+def test_a_process_says_how_far_it_is(http, master):
+    assert http("PUT", f"{RUN}/1-1/steps", body={"number": 3, "batches": 40}).status == 200
+    assert http("PUT", f"{RUN}/1-1/steps", body={"number": 3, "batches": "x"}).status == 400
+    assert master.results == [(1, "1-1", 3, 40)]
+
+
 def test_slots_and_the_master_are_shown(http):
     assert http("GET", "/api/v1/slots").json[0]["trial_id"] == 1
     assert http("GET", "/api/v1/slots?after=0&limit=1").json == []

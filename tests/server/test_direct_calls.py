@@ -7,6 +7,7 @@ import pytest
 
 from quintain import errors
 from quintain.records.rows import checkpoint, log, metric, states
+from quintain.records.views import master_status
 from quintain.server import direct_calls
 
 UUID = "0b1c2d3e-0000-0000-0000-000000000001"
@@ -155,6 +156,19 @@ def test_without_a_master_the_store_is_read(store, home):
 
     assert calls.get_status().slots == ()
     assert calls.get_experiment(1).id == 1
+
+
+def test_records_have_the_progress_that_only_the_master_knows(store, home):
+    work = (master_status.TrialWork(1, "training 2/5", 0.4),)
+    one = master_status.ExperimentStatus(1, states.ExperimentState.ACTIVE, 0.2, work=work)
+    told = (
+        master_status.MasterStatus(experiments=(one,)),
+        master_status.MasterSummary(experiments=(one,)),
+    )
+    calls = direct_calls.DirectCalls(store, home, *(lambda each=each: each for each in told))
+    assert calls.get_experiment(1).progress == calls.list_experiments()[0].progress == 0.2
+    assert calls.get_trial(1).progress == 0.4
+    assert [one.progress for one in calls.list_trials(1)] == [0.4, 0.0]
 
 
 def test_who_follows_an_experiment_is_told_what_has_changed_of_its_trials(store, calls):

@@ -3,6 +3,7 @@ import json
 import pathlib
 import re
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -269,6 +270,25 @@ def test_files_that_only_speak_of_experiments_are_not_imported(spec, tmp_path):
 def test_what_an_experiment_says_itself_is_refused_in_the_config(tmp_path, optimizations, setting):
     with pytest.raises(errors.ConfigError, match=rf"got optimizations.*{setting}"):
         task_trial.check(config() | {"optimizations": optimizations}, str(tmp_path))
+
+
+@pytest.mark.slow
+def test_batches_are_counted_while_a_loop_goes_on(spec):
+    controller = build(spec)
+    controller.train(1)
+    is_over, seen = threading.Event(), set()
+
+    def look():
+        while not is_over.wait(0.001):
+            seen.add(controller.count_batches())
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    controller.train(1000)
+    is_over.set()
+    thread.join()
+    assert controller.count_batches() == 1001
+    assert seen & set(range(2, 1001))
 
 
 @pytest.mark.slow

@@ -122,7 +122,9 @@ def build_table(snapshot: snapshot_lib.Snapshot, num_rows: int) -> "console.Grou
         state = snapshot.describe(trial)
         rows.add_row(
             str(trial.id),
-            text.Text(state, style=_STYLES.get(state, "")),
+            text.Text(
+                state, style="green" if trial.id in snapshot.work else _STYLES.get(state, "")
+            ),
             str(trial.total_batches),
             output.format_value(trial.latest_metric),
             output.format_value(trial.best_metric) + ("*" if is_best else " "),
@@ -137,7 +139,6 @@ def build_table(snapshot: snapshot_lib.Snapshot, num_rows: int) -> "console.Grou
 
 
 _STYLES: Final = {
-    "running": "green",
     "waiting": "yellow",
     "paused": "yellow",
     "error": "red",

@@ -1,6 +1,7 @@
 """Snapshot of an experiment, for a command that follows it."""
 
 import dataclasses
+import functools
 import time
 
 from quintain.cli import columns, output
@@ -40,6 +41,12 @@ class Snapshot:
         """Trials that hold slots."""
         return frozenset(() if self.status is None else self.status.running_trials)
 
+    @functools.cached_property
+    def work(self) -> dict[int, str]:
+        """What these do."""
+        found = () if self.status is None else self.status.work
+        return {one.trial_id: one.doing for one in found}
+
     @property
     def progress(self) -> float:
         """Part of the search that is done, from 0 to 1."""
@@ -61,8 +68,8 @@ class Snapshot:
         """Returns what a trial is doing."""
         if trial.state.is_terminal:
             return trial.state.value.lower()
-        if trial.id in self.running:
-            return "running"
+        if trial.id in self.work:
+            return self.work[trial.id]
         if self.status is not None and trial.id in self.status.waiting_trials:
             return "waiting"
         return "paused" if self.experiment.state is states.ExperimentState.PAUSED else "idle"

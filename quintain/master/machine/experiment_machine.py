@@ -103,7 +103,7 @@ class ExperimentMachine:
         self._apply(event, effects)
         if self.search.is_over and self._is_searching:
             self._shut_down()
-        progress = self.search.progress
+        progress = self.search.progress()
         can_fall = event["kind"] in ("extend", "resume")
         self.progress = progress if can_fall else max(self.progress, progress)
         return effects

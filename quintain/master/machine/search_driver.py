@@ -82,10 +82,14 @@ class SearchDriver:
         known = self._search.num_trained * self._config.searcher.batches_per_unit
         return max(self.num_done_batches - known, 0.0)
 
-    @property
-    def progress(self) -> float:
-        """Done part of the search, from 0 to 1."""
-        return self._search.progress(self.num_done_batches / self._config.searcher.batches_per_unit)
+    def progress(self, extra_batches: int = 0) -> float:
+        """Returns the done part of the search, from 0 to 1.
+
+        Args:
+            extra_batches: Batches of workloads that go on, in which trials were trained by now.
+        """
+        num_done = self.num_done_batches + extra_batches
+        return self._search.progress(num_done / self._config.searcher.batches_per_unit)
 
     def is_open(self, request_id: str) -> bool:
         """Returns whether a trial was created and has not ended."""

@@ -125,6 +125,16 @@ class WorkerCalls:
             if trial_id not in entry.waits:
                 live.since = time.monotonic()  # Its workload may take as long as ever.
 
+    def note_steps(self, trial_id: int, launch_id: str, number: int, batches: int) -> None:
+        """Notes how many batches of a workload a process has trained on by now.
+
+        Raises:
+            GoneError: If this launch is not wanted any more.
+        """
+        with self._shared.condition:
+            live = self.find_launch(trial_id, launch_id)
+            self._shared.entry(live.record.experiment_id).note_steps(live, number, batches)
+
     def _build_order(self, entry: entries.Entry, live: entries.LiveLaunch) -> trial.TrialOrder:
         machine = entry.machine_of(live.record.trial_id)
         uuid = machine.checkpoint or machine.source_checkpoint
@@ -246,7 +256,7 @@ class WorkerCalls:
         elif step.kind is _Kind.CHECKPOINT and is_wanted and entry.may_upload(live.record):
             ahead = trial_machine.find_following(machine, chosen)
             chosen = dataclasses.replace(chosen, following=ahead)
-        live.outstanding, live.since = chosen, time.monotonic()
+        live.outstanding, live.since, live.has_begun = chosen, time.monotonic(), True
         return chosen
 
     def _may_wait(self, live: entries.LiveLaunch) -> bool:

@@ -53,11 +53,26 @@ class _ExperimentProgress:
 
 
 @dataclasses.dataclass(frozen=True)
+class TrialWork:
+    """Work of a running trial: what it does now, and how far it is."""
+
+    trial_id: int
+    doing: str
+    """In a word or two, such as `starting`, `training 40/200` (batches of the trial), `saving`."""
+
+    progress: float
+    """Part of what it was asked so far that is done, from 0 to 1."""
+
+
+@dataclasses.dataclass(frozen=True)
 class ExperimentStatus(_ExperimentProgress):
     """Progress of an experiment that has not ended, with its trials."""
 
     running_trials: tuple[int, ...] = ()
     """Trials that hold slots."""
+
+    work: tuple[TrialWork, ...] = ()
+    """What each of these does."""
 
     waiting_trials: tuple[int, ...] = ()
     """Trials that have work to do and wait for slots."""

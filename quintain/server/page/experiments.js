@@ -36,7 +36,7 @@ export function ExperimentsView({ route, status }) {
   if (error && !experiments) return html`<${Problem} error=${error} retry=${load} />`;
   if (!experiments) return html`<${Loading} text="Loading experiments" />`;
   if (!experiments.length) return html`<${NoExperiments} />`;
-  const etas = new Map((status?.experiments ?? []).map((/** @type {any} */ one) => [one.experiment_id, one.eta_secs]));
+  const nows = new Map((status?.experiments ?? []).map((/** @type {any} */ one) => [one.experiment_id, one]));
   const numArchived = experiments.filter((one) => one.is_archived).length;
   return html`
     <div class="page-head"><h1>Experiments</h1><span class="space"></span>
@@ -54,7 +54,7 @@ export function ExperimentsView({ route, status }) {
           <thead><tr><th><span class="visually-hidden">Select</span></th><th class="number">#</th><th>Name</th><th>State</th>
             <th>Progress</th><th class="number">Trials</th><th class="number">Best</th><th>Search</th><th>Labels</th><th>Started</th></tr></thead>
           <tbody>${shown.slice(0, numShown).map((one, at) => html`<${Line} key=${one.id} experiment=${one}
-            eta=${etas.get(one.id)} isActive=${at === active} isSelected=${selection.has(one.id)} toggle=${toggle} />`)}</tbody>
+            now=${nows.get(one.id)} isActive=${at === active} isSelected=${selection.has(one.id)} toggle=${toggle} />`)}</tbody>
         </table></div>`
       : html`<${Empty} title="No matches"><p>${route.query.find
         ? `No experiment has “${route.query.find}” in its name, labels or search.`
@@ -69,10 +69,10 @@ export function Labels({ labels }) {
     ${format.short(label, 40)}</span> `);
 }
 
-/** @param {{experiment: any, eta: number | null | undefined, isActive: boolean, isSelected: boolean,
+/** @param {{experiment: any, now: any, isActive: boolean, isSelected: boolean,
  *   toggle: (id: number) => void}} props */
-function Line({ experiment, eta, isActive, isSelected, toggle }) {
-  const { id, state, progress, labels, config, start_time: start, end_time: end } = experiment;
+function Line({ experiment, now, isActive, isSelected, toggle }) {
+  const { id, state, labels, config, start_time: start, end_time: end } = experiment;
   const counts = experiment.num_trials ?? {};
   const total = Object.values(counts).reduce((sum, count) => sum + count, 0);
   const isOver = end !== null && end !== undefined;
@@ -84,8 +84,8 @@ function Line({ experiment, eta, isActive, isSelected, toggle }) {
     <td class="state"><${Badge} state=${state} />${experiment.is_archived && html` <span class="label">archived</span>`} <${PauseButton} experiment=${experiment} /></td>
     <td>${isOver
       ? html`<span class="muted nowrap">took ${format.duration(end - start)}</span>`
-      : html`<${Progress} share=${progress} />
-      ${eta !== null && eta !== undefined && html`<div class="muted small nowrap">${format.duration(eta)} left</div>`}`}</td>
+      : html`<${Progress} share=${now?.progress ?? experiment.progress} />
+      ${(now?.eta_secs ?? null) !== null && html`<div class="muted small nowrap">${format.duration(now.eta_secs)} left</div>`}`}</td>
     <td class="number" data-label="Trials"><span class="nowrap" title=${describeCounts(counts)}>${format.number(total)}${
       counts.ERROR ? html` <span class="bad">${counts.ERROR} failed</span>` : ""}</span></td>
     <td class="number" data-label="Best">${(experiment.best_metric ?? null) !== null && html`${format.number(experiment.best_metric)}

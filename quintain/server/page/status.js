@@ -20,6 +20,13 @@ export function countTrials(one) {
   };
 }
 
+/** Returns what the master says of what goes on in an experiment, and what its running trials do.
+ * @param {any} status @param {number | undefined} experimentId @returns {{now: any, work: Map<number, any>}} */
+export function findWork(status, experimentId) {
+  const now = status?.experiments?.find((/** @type {any} */ one) => one.experiment_id === experimentId);
+  return { now, work: new Map((now?.work ?? []).map((/** @type {any} */ one) => [one.trial_id, one])) };
+}
+
 /** Returns the slots that a trial holds: those of the status, or else the master is asked for them.
  * @param {any} status @param {number} trialId @returns {any[]} */
 export function useSlots(status, trialId) {

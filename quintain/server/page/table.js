@@ -11,7 +11,7 @@ const ROW = 30;
 const HEAD = 34;
 const GROUP_HEAD = 22;
 const SPARE = 8;
-const WIDTHS = { number: 96, share: 88, state: 158, duration: 112, time: 150, text: 140 };
+const WIDTHS = { number: 96, share: 88, state: 184, duration: 112, time: 150, text: 140 };
 const CHECK = 40;
 /** Where the table was left, so that the way back from a trial leads there. */
 const left = { place: "", top: 0 };
@@ -160,7 +160,7 @@ function drawCell(column, data, row, { place, phase, hrefOf }) {
   if (column.kind === "state") {
     const state = (value === "ACTIVE" && phase) || data.outcome(row);
     const reason = format.short(data.value("reason", row), 1000);
-    return h("div", props, h("span", { class: `badge state-${state.split(",")[0]}`, title: reason || undefined }, state));
+    return h("div", props, h("span", { class: `badge state-${state.split(/[ ,]/)[0]}`, title: reason || undefined }, state));
   }
   const text = column.key === "duration" && value === null ? soFar(data, row) : format.cell(value, column.kind);
   const isWhole = column.kind !== "text" && column.kind !== "number";

@@ -10,7 +10,7 @@ import { flatten, readSpace, shortenPaths } from "./hparams.js";
 import { clean, shorten } from "./log_lines.js";
 import { LastLines, LogsView } from "./logs.js";
 import { useStop } from "./search_data.js";
-import { useSlots } from "./status.js";
+import { findWork, useSlots } from "./status.js";
 import { CheckpointsView } from "./trial_checkpoints.js";
 import { SystemCharts, TrialCharts } from "./trial_charts.js";
 import { TrialData } from "./trial_data.js";
@@ -69,10 +69,12 @@ export function TrialView({ trialId, route, status }) {
 /** @param {{data: TrialData, status: any, slots: any[], rung?: number}} props */
 function Head({ data, status, slots, rung }) {
   const { trial, experiment } = data;
+  const { now, work } = findWork(status, experiment.id);
+  const mine = work.get(trial.id);
   const name = shorten(experiment.config?.name || experiment.description?.split("\n")[0] || "", 200);
   return html`<div class="page-head">
-    <h1>Trial ${trial.id}</h1><${Badge} state=${findState(data, status, slots)} rung=${rung} />
-    ${!trial.end_time && html`<${Progress} share=${trial.progress} label="progress of the trial" />`}
+    <h1>Trial ${trial.id}</h1><${Badge} state=${findState(trial, now, mine, slots)} rung=${rung} />
+    ${!trial.end_time && html`<${Progress} share=${mine?.progress ?? trial.progress} label="progress of the trial" />`}
     <a class="trial-owner" href="#/experiments/${experiment.id}" title=${clean(name)}>experiment ${experiment.id}${name && `: ${clean(name)}`}</a>
     <span class="space"></span><${TrialActions} trial=${trial} experiment=${experiment} />
   </div>`;
@@ -92,12 +94,12 @@ function Facts({ data, slots }) {
   ]} />`;
 }
 
-/** What an active trial does: it runs, or waits for a slot. @param {TrialData} data @param {any} status @param {any[]} slots */
-function findState({ trial }, status, slots) {
+/** What an active trial does, or that it waits for a slot; of many trials the master says only which run.
+ * @param {any} trial @param {any} now @param {any} mine @param {any[]} slots */
+function findState(trial, now, mine, slots) {
   if (trial.state !== "ACTIVE") return trial.state;
-  const lists = (/** @type {string} */ name) => (status?.experiments ?? []).some((/** @type {any} */ one) => one[name]?.includes(trial.id));
-  if (slots.length || lists("running_trials")) return "RUNNING";
-  return lists("waiting_trials") ? "WAITING" : trial.state;
+  if (mine || slots.length) return mine?.doing ?? "RUNNING";
+  return now?.waiting_trials?.includes(trial.id) ? "WAITING" : trial.state;
 }
 
 /** Why it ended, with the last lines if it failed. @param {{trial: any, hasLines: boolean}} props */

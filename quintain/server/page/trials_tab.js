@@ -6,6 +6,7 @@ import { SeedSwitch } from "./chart_parts.js";
 import * as format from "./format.js";
 import { useKeys } from "./keys.js";
 import { layGroups, sortRows, toCsv } from "./rows.js";
+import { findWork } from "./status.js";
 import { listIds, VirtualTable } from "./table.js";
 import { Button, Empty, Menu, download } from "./widgets.js";
 
@@ -137,13 +138,13 @@ function pickColumns(data, chosen) {
   return [...usual, ...varied.slice(0, MOST_HPARAMS)];
 }
 
-/** Which of the active trials run, and which wait for slots. @param {any} status @param {number} id */
+/** What the active trials do, and which wait for slots. @param {any} status @param {number} id */
 function readPhases(status, id) {
   /** @type {Map<number, string>} */
   const phases = new Map();
-  const now = status?.experiments?.find((/** @type {any} */ one) => one.experiment_id === id);
+  const { now, work } = findWork(status, id);
   for (const trial of now?.waiting_trials ?? []) phases.set(trial, "waiting");
-  for (const trial of now?.running_trials ?? []) phases.set(trial, "running");
+  for (const [trial, { doing }] of work) phases.set(trial, doing);
   return phases;
 }
 

@@ -151,6 +151,7 @@ TABLE: Final[Mapping[str, Mapping[str, Rule]]] = {
     f"{_RUN}/exit": {"POST": _LAUNCH},
     f"{_RUN}/rendezvous": {"POST": _LAUNCH},
     f"{_RUN}/results": {"POST": _LAUNCH},
+    f"{_RUN}/steps": {"PUT": _LAUNCH},
     f"{_RUN}/wait": {"PUT": _LAUNCH},
     f"{_RUN}/workload": {"GET": _LAUNCH},
     f"{_FILES}/checkpoints/{{uuid}}": {"GET": _LAUNCH},

@@ -125,6 +125,10 @@ class EstimatorTrialController(base_trial.TrialController):
             self.context.set_stop_requested()
         return base_trial.TrainResult(num_inputs, batches)
 
+    def count_batches(self) -> int:
+        """Returns the batches that were trained on."""
+        return self._batches
+
     def validate(self) -> base_trial.ValidationResult:
         """Evaluates `EvalSpec.steps` batches, or all."""
         training = self._ensure_training()

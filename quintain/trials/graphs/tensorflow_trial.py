@@ -168,6 +168,10 @@ class TensorFlowTrialController(base_trial.TrialController):
             batches.append({name: value.tolist() for name, value in named})
         return base_trial.TrainResult(num_inputs, batches)
 
+    def count_batches(self) -> int:
+        """Returns the batches that were trained on."""
+        return self._batches
+
     def validate(self) -> base_trial.ValidationResult:
         """Goes through the validation data once; metrics are means over the batches."""
         (self._validation_start or self._start_validation()).result()

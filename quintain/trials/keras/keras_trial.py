@@ -262,6 +262,10 @@ class KerasTrialController(base_trial.TrialController):
             self.context.set_stop_requested()
         return base_trial.TrainResult(self._replicas.add(num_inputs), results)
 
+    def count_batches(self) -> int:
+        """Returns the step on which random numbers depend, which the graph of a loop counts."""
+        return int(self._steps.step.numpy())
+
     def validate(self) -> base_trial.ValidationResult:
         """Goes through the validation data once."""
         self._begin()

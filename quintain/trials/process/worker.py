@@ -29,7 +29,7 @@ import re
 import socket
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, TypeVar
 
 from typing_extensions import override
@@ -254,17 +254,28 @@ class HttpWorkloadSource(workload_source.WorkloadSource):
 
     def note_wait(self, text: str) -> None:
         """Tells what a storage is waited for; a master that does not answer now is not told."""
+        with self._asked_once() as calls:
+            calls.note_wait(_to_valid(text))
+
+    @override
+    def note_steps(self, number: int, batches: int) -> None:
+        """Tells how far a workload is; a master that does not answer now is not told."""
+        with self._asked_once() as calls:
+            calls.note_steps(number, batches)
+
+    @contextlib.contextmanager
+    def _asked_once(self) -> Iterator[worker_client.WorkerClient]:
+        """Gives calls for what a master need not know."""
+        settings = self._settings
         try:
             with connection_lib.Connection(
-                self._settings.address, retries=_ONCE, timeout_secs=_NOTE_SECS
+                settings.address, retries=_ONCE, timeout_secs=_NOTE_SECS
             ) as connection:
-                worker_client.WorkerClient(
-                    connection,
-                    trial_id=self._settings.trial_id,
-                    launch_id=self._settings.launch_id,
-                ).note_wait(_to_valid(text))
+                yield worker_client.WorkerClient(
+                    connection, trial_id=settings.trial_id, launch_id=settings.launch_id
+                )
         except errors.QuintainError as error:
-            logger.info("The master was not told what is waited for: %s", error)
+            logger.info("The master was not told what the trial does: %s", error)
 
     def close(self) -> None:
         """Hands in the rest of what the trial wrote."""

@@ -7,9 +7,10 @@ import importlib
 import logging
 import pathlib
 import sys
+import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from quintain import errors
@@ -34,6 +35,10 @@ _EXIT_CODES: Final = {
     workload.ExitedReason.INVALID_HP: exit_codes.ExitCode.INVALID_HPARAMS,
     workload.ExitedReason.UNUSABLE: exit_codes.ExitCode.UNUSABLE,
 }
+_NOTE_SECS: Final = 5.0
+_NOTE_SHARE: Final = 0.05
+"""Part of a workload's time until its next note, where that is longer: a master may have a thousand
+trials, and shows no more of them."""
 _PROFILED_BATCHES: Final = 10
 """Batches of a profile of which no end is set."""
 
@@ -181,6 +186,7 @@ class _Loop:
         self._source = source
         self._searched = str((spec.experiment_config.get("searcher") or {}).get("metric") or "")
         self._profile = BatchProfile(controller.context)
+        self._notes = StepNotes(controller, source)
         self._total_batches = 0
         self._saved_bytes = 0
         self._distributed = controller.context.distributed
@@ -201,7 +207,7 @@ class _Loop:
         ):
             aliases = self._controller.metric_aliases
             workload_metrics.require_searched(self._searched, measured, aliases)
-        with contextlib.closing(self._beside):
+        with contextlib.closing(self._beside), self._notes.told(self._spec.rank):
             task = self._take_next()
             while task.kind is not workload.WorkloadKind.TERMINATE:
                 result = self._beside.take(task) or self._perform(task)
@@ -292,7 +298,8 @@ class _Loop:
         return staged.stored
 
     def _train(self, task: workload.Workload) -> dict[str, Any]:
-        result = self._profile.train(self._controller, task.total_batches, task.num_batches)
+        with self._notes.counted(task.number):
+            result = self._profile.train(self._controller, task.total_batches, task.num_batches)
         self._controller.context.has_trained = True
         self._total_batches += task.num_batches
         batches = [workload_metrics.to_plain(metrics) for metrics in result.batch_metrics]
@@ -309,6 +316,48 @@ class _Loop:
             result.metrics, self._searched, self._controller.metric_aliases
         )
         return {"metrics": metrics, "num_inputs": result.num_inputs}
+
+
+class StepNotes:
+    """Tells a source now and then how many batches of a workload are done.
+
+    A thread does it, so that training waits for nobody.
+    """
+
+    def __init__(
+        self, controller: base_trial.TrialController, source: workload_source.WorkloadSource
+    ) -> None:
+        self._controller, self._source = controller, source
+        self._begun: tuple[int, int, float] | None = None
+        self._is_over = threading.Event()
+
+    @contextlib.contextmanager
+    def told(self, rank: int) -> Iterator[None]:
+        """Tells them in the meantime; of several processes the first one does."""
+        thread = threading.Thread(target=self._run, name="quintain-steps", daemon=True)
+        if not rank:
+            thread.start()
+        try:
+            yield
+        finally:
+            self._is_over.set()
+
+    @contextlib.contextmanager
+    def counted(self, number: int) -> Iterator[None]:
+        """Counts the batches of a workload in the meantime."""
+        self._begun = number, self._controller.count_batches(), time.monotonic()
+        try:
+            yield
+        finally:
+            self._begun = None
+
+    def _run(self) -> None:
+        told_at = 0.0
+        while not self._is_over.wait(_NOTE_SECS):
+            begun, now = self._begun, time.monotonic()
+            if begun is not None and now - told_at >= _NOTE_SHARE * (now - begun[2]):
+                self._source.note_steps(begun[0], self._controller.count_batches() - begun[1])
+                told_at = now
 
 
 class BatchProfile:

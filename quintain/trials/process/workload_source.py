@@ -48,6 +48,9 @@ class WorkloadSource(abc.ABC):
     def report(self, result: workload.WorkloadResult) -> None:
         """Tells what came out of the workload that was given last."""
 
+    def note_steps(self, number: int, batches: int) -> None:  # noqa: B027 - who listens overrides it
+        """Tells how many batches of a workload are done; from another thread, and never raises."""
+
     @abc.abstractmethod
     def report_exit(self, reason: workload.ExitedReason, message: str) -> None:
         """Tells that the process ends by itself, and why."""

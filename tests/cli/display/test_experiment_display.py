@@ -5,6 +5,8 @@ import pytest
 from rich import console
 
 from quintain.cli.display import experiment_display, snapshot
+from quintain.records.rows import states
+from quintain.records.views import master_status
 from quintain.terminal import screens
 
 
@@ -49,12 +51,17 @@ def test_lines_tell_of_restarts_and_new_metrics(taken, capsys):
 
 
 def test_the_table_shows_what_trials_do_and_marks_the_best(taken):
+    running = dataclasses.replace(taken.trials[0], state=states.TrialState.ACTIVE)
+    work = (master_status.TrialWork(1, "training 40/200", 0.2),)
+    status = master_status.ExperimentStatus(1, states.ExperimentState.ACTIVE, work=work)
+    taken = dataclasses.replace(taken, trials=[running, *taken.trials[1:]], status=status)
     text = io.StringIO()
     console.Console(file=text, width=120).print(experiment_display.build_table(taken, 10))
 
     lines = text.getvalue().splitlines()
     assert lines[0].startswith("Experiment 1  digits")
     assert any(line.split()[:5] == ["2", "completed", "200", "0.75", "0.75*"] for line in lines)
+    assert any(line.split()[:3] == ["1", "training", "40/200"] for line in lines)
     assert any(line.split()[:2] == ["3", "error"] for line in lines)
 
 

@@ -226,6 +226,7 @@ NOT_FOR_BROWSERS = [
     ("POST", "/api/v1/trials/1/runs/1-1/exit"),
     ("POST", "/api/v1/trials/1/runs/1-1/damage"),
     ("PUT", "/api/v1/trials/1/runs/1-1/wait"),
+    ("PUT", "/api/v1/trials/1/runs/1-1/steps"),
     ("GET", "/api/v1/trials/1/runs/1-1/workload?wait=0"),
     ("GET", "/api/v1/trials/1/%72uns/1-1/workload?wait=0"),
     ("POST", "/api/v1/trials/%31/runs/a%0A"),

@@ -298,6 +298,7 @@ def reduced(directory):
 def tensors(directory):
     controller = build(TensorsTrial, new_spec(directory))
     result = controller.train(7)
+    assert controller.count_batches() == 7
     validation = controller.validate()
     controller.close()
     return {"num_inputs": result.num_inputs, "step": int(validation.metrics["global_step"])}

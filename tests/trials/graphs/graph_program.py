@@ -170,6 +170,7 @@ def split(directory, make=make_data_loaders, trial_class=NetTrial):
 def numbers(directory):
     controller = build(StatelessTrial, new_spec(directory))
     train = controller.train(6)
+    assert controller.count_batches() == 6
     validation = controller.validate()
     loss = np.mean(
         [

@@ -305,6 +305,29 @@ def test_metrics_are_those_of_each_batch(spec):
 
 
 @pytest.mark.slow
+def test_batches_are_counted_while_a_loop_in_the_graph_goes_on(spec):
+    built, seen = [], []
+
+    def look(x):
+        seen.extend(controller.count_batches() for controller in built)
+        return x
+
+    class WatchedTrial(LinearTrial):
+        def build_training_data_loader(self):
+            data = tf.data.Dataset.from_tensor_slices((X, Y)).batch(1)
+            shape = (None, 4)
+            return data.map(
+                lambda x, y: (tf.ensure_shape(tf.py_function(look, [x], x.dtype), shape), y)
+            )
+
+    built.append(build(WatchedTrial, spec))
+    built[0].train(20)
+    assert built[0].count_batches() == 20
+    assert set(seen) & set(range(1, 20))
+    assert seen == sorted(seen)
+
+
+@pytest.mark.slow
 def test_a_validation_gives_the_same_with_a_loop_in_the_graph_and_without(spec, monkeypatch):
     found = []
     for most in (8, 0):

@@ -38,6 +38,7 @@ class Master:
         self.refusals = []
         self.takes_results = True
         self.sockets = []
+        self.notes = []
         master = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -57,7 +58,7 @@ class Master:
                 self.end_headers()
                 self.wfile.write(data)
 
-            do_GET = do_POST = answer  # noqa: N815
+            do_GET = do_POST = do_PUT = answer  # noqa: N815
 
             def log_message(self, *_):
                 pass
@@ -79,7 +80,9 @@ class Master:
             return 200, codec.to_plain(self.spec)
         if not self.is_wanted:
             return 410, {"error": {"kind": "GoneError", "message": "killed"}}
-        if path.endswith("/exit"):
+        if path.endswith("/steps"):
+            self.notes.append(body)
+        elif path.endswith("/exit"):
             self.exits.append(body)
         elif path.endswith("/results"):
             if not self.takes_results:
@@ -178,6 +181,17 @@ def test_a_trial_gets_its_workloads_and_hands_in_its_results(start_master, monke
     assert [result.workload for result in master.results.values()] == [TRAIN, TERMINATE]
     assert master.results[1].metrics == {"loss": 0.5}
     assert os.listdir(master.scratch_dir) == []
+
+
+def test_a_master_that_does_not_listen_holds_up_no_note_of_steps(start_master, make_source):
+    master = start_master(TRAIN)
+    source = make_source(master)
+    source.note_steps(1, 3)
+    master.is_wanted = False
+    source.note_steps(1, 4)
+    master.stop()
+    source.note_steps(1, 5)
+    assert (master.notes, source.is_lost) == ([{"number": 1, "batches": 3}], False)
 
 
 def test_the_master_is_told_which_process_it_is(start_master, make_source):

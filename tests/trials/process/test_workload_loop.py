@@ -1,6 +1,7 @@
 import dataclasses
 import errno
 import pathlib
+import threading
 import time
 import types
 
@@ -99,6 +100,37 @@ def test_workloads_are_done_in_order_and_measured(run):
     assert validation.metrics == {"error": 0.5}
     assert {"state", "metadata.json", "random_state.json"} <= checkpoint.checkpoint.files.keys()
     assert end.workload.kind is workload.WorkloadKind.TERMINATE
+
+
+class NotedController(FakeController):
+    """Trains until its source has been told twice how far it is."""
+
+    def count_batches(self):
+        return 100 + self.batches
+
+    def train(self, num_batches):
+        for _ in range(2):
+            self.batches += 1
+            assert self.told.wait(60.0)
+            self.told.clear()
+        self.batches += num_batches - 2
+        return base_trial.TrainResult(num_batches, [{"loss": 1.0}] * num_batches)
+
+
+def test_a_source_is_told_now_and_then_how_far_a_workload_is(run, monkeypatch):
+    told, notes = threading.Event(), []
+
+    def note(source, number, batches):
+        if batches and (number, batches) not in notes:
+            notes.append((number, batches))
+            told.set()
+
+    monkeypatch.setattr(local.LocalSource, "note_steps", note)
+    monkeypatch.setattr(workload_loop, "_NOTE_SECS", 0.001)
+    monkeypatch.setattr(NotedController, "told", told, raising=False)
+    monkeypatch.setitem(run.__globals__, "FakeController", NotedController)
+    code, _, _ = run([("TRAIN", 4), ("VALIDATE", 0), ("TRAIN", 3)])
+    assert (code, notes) == (exit_codes.ExitCode.DONE, [(1, 1), (1, 2), (3, 1), (3, 2)])
 
 
 def test_a_checkpoint_is_gone_on_with(run, tmp_path):
