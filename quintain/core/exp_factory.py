@@ -19,7 +19,6 @@ _ADVICE: Final = "One of your own needs the module that registers it: --import=M
 _REFUSED: Final = {
     "bert/squad": "nlp.configs.finetuning_experiments.bert_squad",
     "bert/tagging": "nlp.configs.finetuning_experiments.bert_tagging",
-    "electra/pretraining": "nlp.configs.pretraining_experiments.electra_pretrain",
 }
 """Experiments of the reference that are not offered, with the rows that say why."""
 

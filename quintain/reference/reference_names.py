@@ -80,7 +80,7 @@ MOVED: Final[dict[str, str]] = {
     "nlp.modeling.layers.kernel_attention": "garden.nlp.attention.kernel_attention",
     "nlp.modeling.layers.masked_lm": "garden.nlp.layers.masked_lm",
     "nlp.modeling.layers.masked_softmax": "garden.nlp.attention.masked_softmax",
-    "nlp.modeling.layers.mat_mul_with_margin": "garden.nlp.layers.mat_mul_with_margin",
+    "nlp.modeling.layers.mat_mul_with_margin": "nlp.modeling.models.pair_encoder",
     "nlp.modeling.layers.mixing": "garden.nlp.layers.mixing",
     "nlp.modeling.layers.multi_channel_attention": "garden.nlp.attention.multi_channel_attention",
     "nlp.modeling.layers.multi_query_attention": "garden.nlp.attention.multi_query_attention",
@@ -105,8 +105,7 @@ MOVED: Final[dict[str, str]] = {
     ),
     "nlp.modeling.models.bert_span_labeler": "garden.nlp.models.bert_span_labeler",
     "nlp.modeling.models.bert_token_classifier": "garden.nlp.models.bert_token_classifier",
-    "nlp.modeling.models.dual_encoder": "garden.nlp.models.dual_encoder",
-    "nlp.modeling.models.electra_pretrainer": "garden.nlp.models.electra_pretrainer",
+    "nlp.modeling.models.dual_encoder": "nlp.modeling.models.pair_encoder",
     "nlp.modeling.networks.albert_encoder": "garden.nlp.networks.albert_encoder",
     "nlp.modeling.networks.bert_encoder": "garden.nlp.networks.bert_encoder",
     "nlp.modeling.networks.encoder_scaffold": "garden.nlp.networks.encoder_scaffold",
@@ -158,13 +157,6 @@ _QUESTIONS: Final = (
 _TAGGING: Final = (
     "There is no task of tagging; a task of your own trains like any other "
     "(docs/tutorials/train_a_model.md)."
-)
-_RETRIEVAL: Final = (
-    "There is no task of retrieval; a task of your own trains like any other "
-    "(docs/tutorials/train_a_model.md)."
-)
-_ELECTRA: Final = (
-    "ELECTRA is not offered. Masked words are pretrained by `MaskedLMTask` (docs/how-to/bert.md)."
 )
 _XLNET: Final = (
     "XLNet is not offered. Masked words are pretrained by `MaskedLMTask` (docs/how-to/bert.md)."
@@ -220,10 +212,8 @@ REFUSED: Final[dict[str, str]] = {
         "The rule of SLIDE was never published. LAMB and LARS adapt steps by layer; Adafactor "
         "suits large sparse layers."
     ),
-    "nlp.configs.electra": _ELECTRA,
     "nlp.configs.finetuning_experiments.bert_squad": _QUESTIONS,
     "nlp.configs.finetuning_experiments.bert_tagging": _TAGGING,
-    "nlp.configs.pretraining_experiments.electra_pretrain": _ELECTRA,
     "nlp.data.classifier_data_lib": _DATA_SETS,
     "nlp.data.create_finetuning_data": _DATA_SETS,
     "nlp.data.create_pretraining_data": (
@@ -231,11 +221,13 @@ REFUSED: Final[dict[str, str]] = {
         "by the experiment bert/pretraining_text (docs/how-to/bert.md)."
     ),
     "nlp.data.create_xlnet_pretraining_data": _XLNET,
-    "nlp.data.dual_encoder_dataloader": _RETRIEVAL,
     "nlp.data.pretrain_dataloader.XLNetPretrainDataConfig": _XLNET,
     "nlp.data.pretrain_dataloader.XLNetPretrainDataLoader": _XLNET,
     "nlp.data.question_answering_dataloader": _QUESTIONS,
-    "nlp.data.sentence_retrieval_lib": _RETRIEVAL,
+    "nlp.data.sentence_retrieval_lib": (
+        "Its data sets are not read. `DualEncoderDataConfig` reads pairs of texts from TSV files, "
+        "JSON Lines, records and TensorFlow Datasets (docs/how-to/bert.md)."
+    ),
     "nlp.data.squad_lib": _QUESTIONS,
     "nlp.data.squad_lib_sp": _QUESTIONS,
     "nlp.data.tagging_data_lib": _TAGGING,
@@ -296,14 +288,10 @@ REFUSED: Final[dict[str, str]] = {
         "There is no task of tagging. Derive an export module from `export_base.ExportModule` for "
         "a task of your own."
     ),
-    "nlp.tasks.ElectraPretrainConfig": _ELECTRA,
-    "nlp.tasks.ElectraPretrainTask": _ELECTRA,
     "nlp.tasks.QuestionAnsweringConfig": _QUESTIONS,
     "nlp.tasks.QuestionAnsweringTask": _QUESTIONS,
     "nlp.tasks.TaggingConfig": _TAGGING,
     "nlp.tasks.TaggingTask": _TAGGING,
-    "nlp.tasks.dual_encoder": _RETRIEVAL,
-    "nlp.tasks.electra_task": _ELECTRA,
     "nlp.tasks.question_answering": _QUESTIONS,
     "nlp.tasks.tagging": _TAGGING,
     "nlp.tasks.translation.write_test_record": (

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from quintain import errors
+from quintain.nlp.tasks import dual_encoder
 from quintain.serving import classifier as classifier_lib
 from quintain.serving import exporter, instances, servable, signature_model, text_tensors
 from quintain.serving import translator as translator_lib
@@ -106,7 +107,10 @@ def load(
         if found is None
         else signature_model.SignatureModel.from_module(found.module)
     )
-    return _serve_signature(model, kind, batch_size)
+    served = _serve_signature(model, kind, batch_size)
+    if kind != dual_encoder.TextEncoding.kind:
+        return served
+    return dataclasses.replace(served, field="texts", result="vectors")
 
 
 def _serve_translator(

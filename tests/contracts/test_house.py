@@ -91,6 +91,7 @@ MANY_ARGUMENTS = {
     "core/multitask/evaluator.py: MultiTaskEvaluator.__init__": GARDEN,
     "input/input_reader.py: InputReader.__init__": GARDEN,
     "nlp/modeling/layers/projection.py: Projection.__init__": GARDEN,
+    "nlp/modeling/models/electra_pretrainer.py: ElectraPretrainer.__init__": GARDEN,
     "nlp/modeling/models/seq2seq_transformer.py: Seq2SeqTransformer.__init__": GARDEN,
     "nlp/modeling/models/transformer_stacks.py: TransformerDecoder.__init__": GARDEN,
     "nlp/modeling/models/transformer_stacks.py: TransformerDecoder.call": GARDEN,

@@ -22,11 +22,11 @@ SETTINGS = {
 }
 
 
-def walk(*arguments, **settings):
-    """Runs the example, and returns what it wrote to standard output."""
+def walk(*arguments, road=ROAD, **settings):
+    """Runs an example, and returns what it wrote to standard output."""
     path = f"{pathlib.Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     result = subprocess.run(
-        [str(ROAD), *map(str, arguments)],
+        [str(road), *map(str, arguments)],
         capture_output=True,
         text=True,
         check=False,
@@ -62,3 +62,21 @@ def test_the_road_leads_from_a_corpus_to_an_answer(tmp_path, is_long):
         walk(tmp_path / "own", *[pairs] * 3, TRAIN_SET=SETTINGS["TRAIN_SET"].replace("=120", "=40"))
         lines = (tmp_path / "own" / "source.txt").read_text(encoding="utf-8").splitlines()
         assert lines == ["red house", "green tree", "red house"]
+
+
+@pytest.mark.long("tests/nlp/tasks trains, exports and serves both")
+@pytest.mark.slow
+@pytest.mark.e2e
+@pytest.mark.parametrize(
+    ("name", "result"), [("electra", "predictions"), ("dual_encoder", "vectors")]
+)
+def test_the_roads_of_electra_and_of_retrieval_lead_to_an_answer(tmp_path, name, result):
+    few = {"TRAIN_SET": "trainer.steps_per_loop=5", "STEPS": "10"}
+    few |= {"PRETRAIN_STEPS": "20", "FINETUNE_STEPS": "20"}
+
+    walk(tmp_path / "a ü", road=ROAD.with_name(f"{name}_road.sh"), **few)
+
+    lines = (tmp_path / "a ü" / "answer.txt").read_text(encoding="utf-8").splitlines()
+    answer, health = map(json.loads, lines)
+    assert len(answer[result]) == (2 if name == "electra" else 1)
+    assert health == {"status": "ok", "waiting": 0}

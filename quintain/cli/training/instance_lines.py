@@ -28,7 +28,7 @@ def predict(
 
     Args:
         model_dir: Directory of a run or of an export, or a Keras model.
-        texts: Instances as JSON; of a model of one text, texts or JSON.
+        texts: Instances as JSON; of a model of one text, texts or JSON, as lines are then.
         path: File of instances.
         checkpoint: Checkpoint of the run.
         batch_size: Instances that the model is given at a time.
@@ -44,9 +44,9 @@ def predict(
     model = signature_model.SignatureModel.load(model_dir, checkpoint=checkpoint)
     if path is not None:
         rows: Iterable[instance_files.Row] = instance_files.read(path, model.inputs)
-    elif texts and _takes_text(model):
-        instances = (_read_text(model, text) for text in texts)
-        rows = (instance_files.Row(number, one) for number, one in enumerate(instances, start=1))
+    elif _takes_text(model):
+        lines = enumerate(texts or (line.rstrip("\r\n") for line in sys.stdin), start=1)
+        rows = (instance_files.Row(number, _read_text(model, one)) for number, one in lines if one)
     else:
         rows = instance_files.read_lines(texts or sys.stdin)
     num_read = num_bad = 0

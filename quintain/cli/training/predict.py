@@ -3,7 +3,8 @@
 import dataclasses
 import json
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,7 +16,9 @@ from quintain.cli.training import instance_lines, staged_runs
 from quintain.process import start_up
 
 if TYPE_CHECKING:
-    from quintain.serving import classifier
+    from quintain.serving import classifier, retriever
+
+    _Answer = classifier.Prediction | list[retriever.Neighbour] | None
 
 
 @click.command(cls=FlagCommand)
@@ -28,6 +31,18 @@ if TYPE_CHECKING:
     help="Instances to predict: .jsonl, .csv, .npz or .npy. Standard input is JSON lines.",
 )
 @click.option("--data", metavar="WHICH", help="Predict the run's own data: validation or train.")
+@click.option(
+    "--candidates",
+    metavar="FILE",
+    help="Find the nearest of this file's lines, by the vectors of a dual encoder.",
+)
+@click.option(
+    "--top",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Candidates for each text, the nearest first.",
+)
 @click.option("--batch-size", type=click.IntRange(min=1), default=64, show_default=True)
 @click.option(
     "--window",
@@ -47,6 +62,8 @@ def predict(
     checkpoint: str | None,
     path: str | None,
     data: str | None,
+    candidates: str | None,
+    top: int,
     batch_size: int,
     window: int,
     as_json: bool,
@@ -60,13 +77,15 @@ def predict(
     quintain predict --model-dir=runs/languages --json < texts.txt
     quintain predict --model-dir=runs/mine --input=examples.csv
     quintain predict --model-dir=runs/mine --data=validation
+    quintain predict --model-dir=runs/pairs --candidates=answers.txt --top=3 < questions.txt
 
     A model of texts is given texts; any other one instances, such as {"height": 1.5} in JSON
     lines, and answers in JSON lines with its outputs by name. `quintain serve-model` says at GET /
     what an instance is.
 
     A line of the output is the class and its probability, or the number of a regression. Of a model
-    of pairs of texts, a line has both, with a tab between.
+    of pairs of texts, a line has both, with a tab between. With --candidates it has the nearest
+    texts, each with its score.
 
     An empty line is a text like any other. A line that is not UTF-8, or of the wrong number of
     texts, ends the prediction after the lines before it; with --skip-bad its line of the output is
@@ -83,14 +102,13 @@ def predict(
             "nothing to predict; give texts as arguments, lines on standard input, --input=FILE or "
             "--data=validation."
         )
+    if candidates is not None and (path or data):
+        raise errors.ConfigError(f"--candidates and {given[0]}: give texts, or lines of them.")
     if data is not None:
         instance_lines.predict_data(model_dir, data, checkpoint=checkpoint)
         return
-    tensorflow_import.import_quietly()
-    with start_up.without_collecting():
-        from quintain.serving import classifier
-
-    if path is not None or not classifier.Classifier.fits(model_dir, checkpoint=checkpoint):
+    model = _load(model_dir, candidates, path, checkpoint)
+    if model is None:
         instance_lines.predict(
             model_dir,
             text,
@@ -100,14 +118,16 @@ def predict(
             is_skipping=skip_bad,
         )
         return
-    model = classifier.Classifier.load(model_dir, checkpoint=checkpoint)
     num_fields = model.num_fields
 
-    def classify(lines: line_windows.Lines) -> "list[classifier.Prediction]":
-        return model.classify([_split(line, num_fields) for line in lines], batch_size)
+    def answer(lines: line_windows.Lines) -> "Sequence[_Answer]":
+        rows = [_split(line, num_fields) for line in lines]
+        if candidates is None:
+            return model.classify(rows, batch_size)
+        return model.find(rows, top=top, batch_size=batch_size)
 
-    lines = line_windows.LineWindows[classifier.Prediction | None](
-        answer=classify,
+    lines = line_windows.LineWindows["_Answer"](
+        answer=answer,
         check=lambda lines: [_check_fields(line, num_fields) for line in lines],
         window=window,
         is_skipping=skip_bad,
@@ -123,6 +143,19 @@ def predict(
     lines.report()
 
 
+def _load(model_dir: str, candidates: str | None, path: str | None, checkpoint: str | None) -> Any:
+    """Returns the classifier or retriever of texts; None if instances are asked of a signature."""
+    tensorflow_import.import_quietly()
+    with start_up.without_collecting():
+        from quintain.serving import classifier, retriever
+
+    if candidates is not None:
+        return retriever.Retriever.load(model_dir, candidates, checkpoint=checkpoint)
+    if path is not None or not classifier.Classifier.fits(model_dir, checkpoint=checkpoint):
+        return None
+    return classifier.Classifier.load(model_dir, checkpoint=checkpoint)
+
+
 def _check_fields(line: text_lines.Line, num_fields: int) -> text_lines.Line:
     """Returns a line, marked as bad if it has another number of texts."""
     found = len(_split(line, num_fields))
@@ -136,20 +169,24 @@ def _split(line: text_lines.Line, num_fields: int) -> list[str]:
     return [line.text] if num_fields == 1 else line.text.split("\t")
 
 
-def _format(prediction: "classifier.Prediction | None") -> str:
+def _format(prediction: "_Answer") -> str:
     """Returns a prediction as a line; an empty one for a bad line."""
     if prediction is None:
         return ""
+    if isinstance(prediction, list):
+        return "\t".join(f"{one.text}\t{one.score:.4f}" for one in prediction)
     if prediction.label is None:
         return f"{prediction.score:.6g}"
     return f"{prediction.label}\t{prediction.score:.4f}"
 
 
-def _describe(line: text_lines.Line, prediction: "classifier.Prediction | None") -> str:
+def _describe(line: text_lines.Line, prediction: "_Answer") -> str:
     """Returns a prediction as JSON."""
     content: dict[str, object] = {"line": line.number}
     if prediction is None:
         content["error"] = line.problem
+    elif isinstance(prediction, list):
+        content["neighbours"] = [dataclasses.asdict(one) for one in prediction]
     elif prediction.label is None:
         content["score"] = prediction.score
     else:

@@ -51,7 +51,8 @@ _DATASET: Final = re.compile(r"(\w+?)Dataset(V\d)?")
 _HARMLESS: Final = frozenset({
     "Assert", "CheckNumerics", "CheckNumericsV2", "DummyMemoryCache", "DummySeedGenerator",
     "HashTableV2", "If", "LookupTableExportV2", "LookupTableFind", "LookupTableFindV2",
-    "LookupTableSizeV2", "Placeholder", "Print", "PrintV2", "StatefulPartitionedCall", "While",
+    "LookupTableSizeV2", "Placeholder", "Print", "PrintV2", "SentencepieceTokenizeOp",
+    "StatefulPartitionedCall", "While",
     "_Arg", "_Retval",
 })  # fmt: skip
 """Operations that TensorFlow calls stateful, and that give the same each time."""

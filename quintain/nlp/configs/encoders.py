@@ -303,14 +303,18 @@ _BUILDERS: Final[dict[str, Callable[[Any, Any], Any]]] = {
 
 
 def build_task_encoder(
-    config: EncoderConfig, task_config: cfg.TaskConfig | None, *, uses_pooler: bool
+    config: EncoderConfig,
+    task_config: cfg.TaskConfig | None,
+    *,
+    uses_pooler: bool,
+    embedding_layer: keras.layers.Layer | None = None,
 ) -> Any:
     """Builds the encoder of a task, which does not compute padding in training.
 
     Private training looks at one example at a time and needs fixed shapes. Where nothing uses the
-    pooled output, its layer is not trained.
+    pooled output, its layer is not trained. `embedding_layer` embeds words, in place of a new one.
     """
-    encoder = build_encoder(config)
+    encoder = build_encoder(config, embedding_layer)
     pooler = getattr(encoder, "pooler_layer", None)
     if not uses_pooler and isinstance(pooler, keras.layers.Layer):
         pooler.trainable = False

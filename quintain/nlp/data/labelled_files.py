@@ -207,6 +207,30 @@ def check_records(
             raise errors.DataError(f"{path}: no examples, the file is empty. Check the path.")
 
 
+def check_texts(paths: Sequence[str], fields: Sequence[str], *, skips_damaged: bool) -> None:
+    """Reads TFRecord files and checks that every record has texts that are not empty.
+
+    With `skips_damaged`, records that can't be read or parsed are left to the reading of the data.
+
+    Raises:
+        DataError: Naming file and record.
+    """
+    for path in paths:
+        start = 0
+        features = dict.fromkeys(fields, tf.io.FixedLenFeature([], tf.string))
+        for chunk in _read_chunks(path, features, skips_damaged=skips_damaged):
+            for field in fields:
+                empty = [place for place, text in enumerate(chunk[field]) if not text.strip()]
+                if empty:
+                    raise errors.DataError(
+                        f"{path}: record {start + empty[0] + 1}: {field}: got an empty text. Fix "
+                        "or remove the record."
+                    )
+            start += len(chunk[fields[0]])
+        if not start:
+            raise errors.DataError(f"{path}: no examples, the file is empty. Check the path.")
+
+
 def _suspects(values: np.ndarray, labels: LabelRange) -> np.ndarray:
     """Returns which labels have to be looked at one by one."""
     if labels.names:

@@ -20,6 +20,7 @@ from quintain import errors
 from quintain.core.steps import autograph
 from quintain.input import input_files, input_reader
 from quintain.nlp.data import data_loader, data_loader_factory, line_files
+from quintain.nlp.data.corpora import bundled_corpora
 from quintain.nlp.data.masked import bert_vocabulary, masking, text_packing
 from quintain.optimization.configs import ranges
 from quintain.orbit import iterators
@@ -32,7 +33,7 @@ _TEXT_ENDINGS = (".txt", ".txt.gz", ".text", ".gz")
 
 @dataclasses.dataclass
 class BertPretrainTextDataConfig(cfg.DataConfig):
-    """Raw text: files with a text a line, TFRecords, or TensorFlow Datasets."""
+    """Raw text: files with a text a line, TFRecords, TensorFlow Datasets, or a bundled corpus."""
 
     doc_batch_size: Annotated[int, Ge(2), Lt(2**31)] = 8
     """Parts of the text that are paired with each other under `use_next_sentence_label`."""
@@ -97,7 +98,7 @@ class BertPretrainTextDataLoader(data_loader.DataLoader):
                 f"text_field_names: got {len(params.text_field_names)} fields, expected one with "
                 "use_next_sentence_label."
             )
-        self._params = params
+        self._params = params.replace(input_path=bundled_corpora.find_file(params.input_path))
 
     @functools.cached_property
     def vocabulary(self) -> bert_vocabulary.BertVocabulary:

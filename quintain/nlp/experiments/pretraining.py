@@ -1,16 +1,16 @@
-"""BERT pretraining: the reference's settings, and a tiny model to try the code with."""
+"""Pretraining of BERT and ELECTRA: the reference's settings, and tiny models to try them with."""
 
 from collections.abc import Sequence
 
 from quintain import optimization
 from quintain.core import exp_factory
-from quintain.nlp.configs import bert
+from quintain.nlp.configs import bert, electra, encoders
 from quintain.nlp.data import (
     pretrain_dataloader,
     pretrain_dynamic_dataloader,
     pretrain_text_dataloader,
 )
-from quintain.nlp.tasks import masked_lm
+from quintain.nlp.tasks import electra_task, masked_lm
 from quintain.reference import reference_names
 from quintain.settings import config_definitions as cfg
 
@@ -46,15 +46,8 @@ def bert_dynamic() -> cfg.ExperimentConfig:
 @exp_factory.register_config_factory("bert/pretraining_text")
 def bert_pretraining_text() -> cfg.ExperimentConfig:
     """Pretrains BERT on your own text files, masked on the fly; no sentence pairs."""
-    train_data, validation_data = (
-        pretrain_text_dataloader.BertPretrainTextDataConfig(
-            is_training=is_training, use_next_sentence_label=False, tokenization="SentencePiece"
-        )
-        for is_training in (True, False)
-    )
     return _build_config(
-        train_data,
-        validation_data,
+        *_build_text_data(),
         has_next_sentence=False,
         restrictions=(*_NEEDS_DATA, _NEEDS_VOCABULARY),
     )
@@ -70,6 +63,16 @@ def bert_text_wiki_pretraining() -> cfg.ExperimentConfig:
         for split, is_training in (("train[:99%]", True), ("train[99%:]", False))
     )
     return _build_config(train_data, validation_data, restrictions=(_NEEDS_VOCABULARY,))
+
+
+def _build_text_data() -> tuple[cfg.DataConfig, cfg.DataConfig]:
+    """Returns the data of training and of evaluation."""
+    data = pretrain_text_dataloader.BertPretrainTextDataConfig
+    train_data, validation_data = (
+        data(is_training=is_training, use_next_sentence_label=False, tokenization="SentencePiece")
+        for is_training in (True, False)
+    )
+    return train_data, validation_data
 
 
 def _build_config(
@@ -129,6 +132,79 @@ def bert_local() -> cfg.ExperimentConfig:
         }
     )
     return config
+
+
+@exp_factory.register_config_factory("electra/pretraining")
+def electra_pretrain() -> cfg.ExperimentConfig:
+    """Pretrains ELECTRA on replaced words and sentence pairs, from TFRecord files."""
+    return _build_electra(bert_pretraining())
+
+
+@exp_factory.register_config_factory("electra/pretraining_text")
+def electra_pretraining_text() -> cfg.ExperimentConfig:
+    """Pretrains ELECTRA on your own text files, masked on the fly; no sentence pairs."""
+    return _build_electra(bert_pretraining_text())
+
+
+def _build_electra(config: cfg.ExperimentConfig) -> cfg.ExperimentConfig:
+    """Returns a pretraining of BERT with the task of ELECTRA on the same data."""
+    config.task = electra_task.ElectraPretrainConfig(
+        train_data=config.task.train_data, validation_data=config.task.validation_data
+    )
+    return config
+
+
+@exp_factory.register_config_factory("electra/local")
+def electra_local() -> cfg.ExperimentConfig:
+    """Pretrains a small ELECTRA on the bundled numbers and dates; minutes on a CPU."""
+    train_steps = 1_000
+    discriminator, generator = (
+        encoders.EncoderConfig(
+            bert=encoders.BertEncoderConfig(
+                vocab_size=160,  # Pieces of words, which their neighbours tell.
+                embedding_size=128,
+                hidden_size=width,
+                num_layers=2,
+                num_attention_heads=4,
+                intermediate_size=4 * width,
+                max_position_embeddings=128,
+                dropout_rate=0.0,
+                attention_dropout_rate=0.0,
+                norm_first=True,  # Learns from the first steps on.
+            )
+        )
+        for width in (128, 64)
+    )
+    config = electra_pretraining_text()
+    config.task.model = electra.ElectraPretrainerConfig(
+        generator_encoder=generator, discriminator_encoder=discriminator
+    )
+    for name, batch_size in (("train", 64), ("validation", 128)):
+        getattr(config.task, f"{name}_data").override(
+            {
+                "input_path": f"bundled:numbers_and_dates/{name}",
+                "seq_length": 32,
+                "max_predictions_per_seq": 8,
+                "masking_rate": 0.25,
+                "global_batch_size": batch_size,
+            }
+        )
+    config.trainer.override(
+        {
+            "optimizer_config": build_optimizer(2e-3, train_steps, warmup_steps=100).as_dict(),
+            "train_steps": train_steps,
+            "steps_per_loop": 20,
+            "summary_interval": 20,
+            "checkpoint_interval": 100,
+            "validation_interval": 250,
+            "max_to_keep": 3,
+        }
+    )
+    config.runtime.distribution_strategy = "one_device"
+    # mypy does not see the constructor arguments that all configs share.
+    return cfg.ExperimentConfig(  # type: ignore[call-arg]
+        task=config.task, trainer=config.trainer, runtime=config.runtime, restrictions=[]
+    )
 
 
 def build_optimizer(

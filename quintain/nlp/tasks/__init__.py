@@ -9,6 +9,7 @@ __getattr__, __dir__ = lazy_modules.attach(
     __name__,
     ("masked_lm", "sentence_prediction", "translation", "vocabulary"),
     names={
+        "electra_task": ("ElectraPretrainConfig", "ElectraPretrainTask"),
         "masked_lm": ("MaskedLMConfig", "MaskedLMTask"),
         "sentence_prediction": ("SentencePredictionConfig", "SentencePredictionTask"),
         "translation": ("EncDecoder", "ModelConfig", "TranslationConfig", "TranslationTask"),

@@ -21,6 +21,7 @@ from quintain.nlp.data import (
     pretrain_dataloader,
     pretrain_text_dataloader,
 )
+from quintain.nlp.data.corpora import bundled_corpora
 from quintain.nlp.data.masked import bert_vocabulary
 from quintain.nlp.metrics import token_metrics
 from quintain.nlp.modeling import activations
@@ -86,6 +87,14 @@ class MaskedLMTask(base_task.Task):
     def _model_config(self) -> bert.PretrainerConfig:
         return typing.cast(bert.PretrainerConfig, self.task_config.model)
 
+    def _list_encoders(self) -> dict[str, encoders.EncoderConfig]:
+        """Returns the encoders by the paths of their configs."""
+        return {"task.model.encoder": self._model_config.encoder}
+
+    def _predicts_sentences(self) -> bool:
+        """Returns whether pairs of sentences have a loss."""
+        return any(head.name == "next_sentence" for head in self._model_config.cls_heads)
+
     @property
     def _vocab_file(self) -> str:
         return typing.cast(MaskedLMConfig, self.task_config).vocab_file
@@ -120,7 +129,9 @@ class MaskedLMTask(base_task.Task):
         field = "task.init_checkpoint"
         path = self.task_config.init_checkpoint
         data = self.task_config.train_data
-        given = data.vocab_file_path if isinstance(data, TextConfig) else self._vocab_file
+        given = self._vocab_file
+        if isinstance(data, TextConfig):
+            given = data.vocab_file_path or bundled_corpora.find_name(data.input_path)
         if path and given:
             kept = self._keep_vocabulary(data)
             vocabulary.check_same_copy(kept, path, field=self._vocabulary_field)
@@ -158,6 +169,10 @@ class MaskedLMTask(base_task.Task):
             return vocabulary.keep(
                 self._vocab_file, self.logging_dir, field="task.vocab_file", name=name
             )
+        data = self.task_config.train_data
+        if not params.vocab_file_path and bundled_corpora.find_name(data.input_path):
+            sizes = [encoder.get().vocab_size for encoder in self._list_encoders().values()]
+            vocabulary.train_bundled(data, self.logging_dir, vocab_size=min(sizes))
         path = vocabulary.keep(
             params.vocab_file_path,
             self.logging_dir,
@@ -165,7 +180,8 @@ class MaskedLMTask(base_task.Task):
             name=vocabulary.get_copy_name(params.tokenization),
         )
         loaded = bert_vocabulary.load(path, params.tokenization, lower_case=params.lower_case)
-        encoders.check_vocabulary(self._model_config.encoder, loaded)
+        for field, encoder in self._list_encoders().items():
+            encoders.check_vocabulary(encoder, loaded, field)
         return path
 
     @override
@@ -188,23 +204,22 @@ class MaskedLMTask(base_task.Task):
         """
         weights = tf.cast(labels["masked_lm_weights"], tf.float32)  # [B, M]
         words = _compute_word_losses(labels, model_outputs)
-        total = tf.math.divide_no_nan(
-            tf.reduce_sum(words * weights), self._average(tf.reduce_sum(weights))
-        )
+        total = self._average(words, weights)
         if "next_sentence" in model_outputs and "next_sentence_labels" in labels:
             total += tf.reduce_mean(_compute_sentence_losses(labels, model_outputs))
         return total + tf.add_n(aux_losses) if aux_losses else total
 
-    def _average(self, weight: tf.Tensor) -> tf.Tensor:
-        """Returns the mean of a weight over all replicas.
+    def _average(self, losses: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        """Returns the weighted sum of losses, divided by the mean weight of a replica.
 
         Differentially private training computes the loss of each example alone.
         """
+        weight = tf.reduce_sum(weights)
         context = tf.distribute.get_replica_context()
         is_alone = context is None or context.num_replicas_in_sync == 1
-        if is_alone or self._private_step is not None:
-            return weight
-        return context.all_reduce(tf.distribute.ReduceOp.MEAN, weight)
+        if not is_alone and self._private_step is None:
+            weight = context.all_reduce(tf.distribute.ReduceOp.MEAN, weight)
+        return tf.math.divide_no_nan(tf.reduce_sum(losses * weights), weight)
 
     @override
     def build_metrics(self, training: bool | None = None) -> list[keras.metrics.Metric]:
@@ -213,7 +228,7 @@ class MaskedLMTask(base_task.Task):
             token_metrics.TokenAccuracy("masked_lm_accuracy"),
             keras.metrics.Mean(name="lm_example_loss"),
         ]
-        if any(head.name == "next_sentence" for head in self._model_config.cls_heads):
+        if self._predicts_sentences():
             metrics.append(token_metrics.TokenAccuracy("next_sentence_accuracy"))
             metrics.append(keras.metrics.Mean(name="next_sentence_loss"))
         return metrics

@@ -10,13 +10,15 @@ import hashlib
 import json
 import logging
 import math
-from collections.abc import Sequence
-from typing import Final, Literal
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, Literal
 
 from quintain import errors
 from quintain.checkpoints import checkpoints
 from quintain.files import file_io, file_paths, whole_files
 from quintain.nlp.data import tokenizers, wmt_dataloader
+from quintain.nlp.data.corpora import bundled_corpora
+from quintain.nlp.data.masked import bert_vocabulary
 
 FILE_NAME = "vocabulary.model"
 WORDS_FILE_NAME: Final = "vocabulary.txt"
@@ -76,7 +78,53 @@ def prepare(
     _logger.info(
         "Training a vocabulary of %d tokens from %d pairs (%s).", vocab_size, len(sample), side
     )
-    path = file_paths.join(model_dir, get_file_name(side))
+    sides = {"both": slice(0, 2), "source": slice(0, 1), "target": slice(1, 2)}[side]
+    lines = (text for pair in sample for text in pair[sides])
+    return train(lines, model_dir, name=get_file_name(side), vocab_size=vocab_size)
+
+
+def train_bundled(data: Any, model_dir: str, *, vocab_size: int) -> None:
+    """Trains the BERT vocabulary of a run, unless its directory has one, on a bundled corpus.
+
+    Args:
+        data: Training data, with the corpus as `input_path`, and `lower_case`.
+        model_dir: Directory of the run; nothing is trained without one.
+        vocab_size: Tokens of the vocabulary.
+    """
+    if not model_dir or find(model_dir):
+        return
+    pairs = bundled_corpora.get_pairs(bundled_corpora.find_name(data.input_path))
+    texts = (text for pair in pairs for text in pair)
+    train(
+        (text.casefold() if data.lower_case else text for text in texts),
+        model_dir,
+        name=FILE_NAME,
+        vocab_size=vocab_size,
+        control_symbols=bert_vocabulary.SPECIAL_TOKENS,
+    )
+
+
+def train(
+    lines: Iterable[str],
+    model_dir: str,
+    *,
+    name: str,
+    vocab_size: int,
+    control_symbols: Sequence[str] = (),
+) -> str:
+    """Trains the vocabulary that a run's directory lacks, and returns its path.
+
+    Args:
+        lines: What to train it from.
+        model_dir: The directory.
+        name: Name of the file.
+        vocab_size: Its tokens.
+        control_symbols: Tokens that no text gives, such as `[CLS]`.
+
+    Raises:
+        DataError: If weights in the directory were trained with another one.
+    """
+    path = file_paths.join(model_dir, name)
     has_weights, expected = _find_bond(path)
     if has_weights and expected is None:
         raise errors.DataError(
@@ -84,9 +132,9 @@ def prepare(
             "weights of the checkpoints here mean nothing with another vocabulary. Copy it back, "
             "or begin anew in another model directory."
         )
-    sides = {"both": slice(0, 2), "source": slice(0, 1), "target": slice(1, 2)}[side]
-    lines = (text for pair in sample for text in pair[sides])
-    tokenizers.train_sentencepiece(lines, path, vocab_size=vocab_size)
+    tokenizers.train_sentencepiece(
+        lines, path, vocab_size=vocab_size, control_symbols=control_symbols
+    )
     if expected not in (None, found := _hash(path)):
         file_io.remove(path)
         raise errors.DataError(
@@ -214,6 +262,7 @@ def keep(path: str, model_dir: str, *, field: str, name: str) -> str:
     is_kept = bool(kept) and file_io.exists(kept)
     if not path or not file_io.exists(path):
         if is_kept:
+            check_kept(kept)
             return kept
         raise errors.ConfigError(
             f"{field}: got {path!r}, expected the file of a vocabulary"

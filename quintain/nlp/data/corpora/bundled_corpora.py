@@ -9,7 +9,7 @@ wrong digit is plain to see, which makes it the first thing to try and a good en
 import gzip
 import itertools
 import pathlib
-from typing import Final
+from typing import Any, Final
 
 from quintain import errors
 
@@ -36,13 +36,34 @@ def get_pairs(name: str) -> list[tuple[str, str]]:
         >>> get_pairs("numbers_and_dates/validation")[0]
         ('the nine hundred and twenty-eighth floor', 'der neunhundertachtundzwanzigste Stock')
     """
+    lines = gzip.decompress(_find_file(name).read_bytes()).decode().splitlines()
+    pairs = [(source, target) for source, _, target in (line.partition("\t") for line in lines)]
+    return [(target, source) for source, target in pairs] if "_reversed/" in name else pairs
+
+
+def find_name(input_path: Any) -> str:
+    """Returns the name of the bundled corpus that `input_path` names, or an empty string."""
+    if isinstance(input_path, (list, tuple)) and len(input_path) == 1:
+        input_path = input_path[0]
+    is_bundled = isinstance(input_path, str) and input_path.startswith(PREFIX)
+    return input_path.removeprefix(PREFIX) if is_bundled else ""
+
+
+def find_file(input_path: Any) -> Any:
+    """Returns the TSV file of the bundled corpus that `input_path` names; any other path as it is.
+
+    Raises:
+        ConfigError: If there is no such corpus.
+    """
+    name = find_name(input_path)
+    return str(_find_file(name)) if name else input_path
+
+
+def _find_file(name: str) -> pathlib.Path:
     if name not in get_names():
         known = [PREFIX + known for known in get_names()]
         raise errors.ConfigError(
             f"input_path: got {PREFIX + name!r}, expected one of {', '.join(map(repr, known))}."
             f"{errors.suggest(PREFIX + name, known)}"
         )
-    file = _DIRECTORY / f"{name.replace('_reversed/', '/')}.tsv.gz"
-    lines = gzip.decompress(file.read_bytes()).decode().splitlines()
-    pairs = [(source, target) for source, _, target in (line.partition("\t") for line in lines)]
-    return [(target, source) for source, target in pairs] if "_reversed/" in name else pairs
+    return _DIRECTORY / f"{name.replace('_reversed/', '/')}.tsv.gz"

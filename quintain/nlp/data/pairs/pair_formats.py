@@ -51,11 +51,7 @@ def split_sources(params: Any) -> list[Any]:
 
 def find_bundled(params: Any) -> str:
     """Returns the name of the bundled corpus that `input_path` names, or an empty string."""
-    path = params.input_path
-    if isinstance(path, (list, tuple)) and len(path) == 1:
-        path = path[0]
-    is_bundled = isinstance(path, str) and path.startswith(bundled_corpora.PREFIX)
-    return path.removeprefix(bundled_corpora.PREFIX) if is_bundled else ""
+    return bundled_corpora.find_name(params.input_path)
 
 
 def find_format(params: Any) -> FileFormat:

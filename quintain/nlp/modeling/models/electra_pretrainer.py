@@ -56,6 +56,7 @@ class ElectraPretrainer(constructed_model.ConstructorConfig, keras.Model):
         self.mlm_initializer = mlm_initializer
         self.output_type = output_type
         self.disallow_correct = disallow_correct
+        self.seed_generator = keras.random.SeedGenerator()
         width, _ = encoder_outputs.get_widths(generator_network)
         self.masked_lm = layers.MaskedLM(
             generator_network.get_embedding_table(),
@@ -104,12 +105,14 @@ class ElectraPretrainer(constructed_model.ConstructorConfig, keras.Model):
         """Does nothing: all weights were made by the constructor."""
 
     @override
-    def call(self, inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    def call(self, inputs: Mapping[str, tf.Tensor], training: bool = False) -> dict[str, tf.Tensor]:
         """Predicts.
 
         Args:
             inputs: `input_word_ids`, `input_mask`, `input_type_ids` `[B, S]`, and
                 `masked_lm_positions` and `masked_lm_ids` `[B, M]`.
+            training: Whether to apply dropout, and to draw other words each time. Otherwise the
+                same batch always gets the same words.
 
         Returns:
             `lm_outputs` `[B, M, V]` and `sentence_outputs` `[B, C]` of the generator; `disc_logits`
@@ -118,7 +121,7 @@ class ElectraPretrainer(constructed_model.ConstructorConfig, keras.Model):
         """
         sequence = encoder_outputs.run(self.generator_network, inputs)["sequence_output"]
         lm_outputs = self.masked_lm(sequence, masked_positions=inputs["masked_lm_positions"])
-        fake = self._replace_words(inputs, lm_outputs)
+        fake = self._replace_words(inputs, lm_outputs, training)
         found = encoder_outputs.run(
             self.discriminator_network, {**inputs, "input_word_ids": fake["ids"]}
         )
@@ -131,14 +134,16 @@ class ElectraPretrainer(constructed_model.ConstructorConfig, keras.Model):
         }
 
     def _replace_words(
-        self, inputs: Mapping[str, tf.Tensor], logits: tf.Tensor
+        self, inputs: Mapping[str, tf.Tensor], logits: tf.Tensor, training: bool
     ) -> dict[str, tf.Tensor]:
         """Returns ids in which the generator chose the masked words, and where it was wrong."""
         positions, right = inputs["masked_lm_positions"], inputs["masked_lm_ids"]
         ids = unmask(inputs, duplicate=True)["input_word_ids"]
         disallowed = tf.one_hot(right, self.vocab_size) if self.disallow_correct else None
-        chosen = tf.argmax(sample_from_softmax(logits, disallowed), -1, output_type=tf.int32)
-        fake, is_masked = scatter_update(ids, tf.stop_gradient(chosen), positions)
+        seed = self.seed_generator.next() if training else tf.stack([0, tf.reduce_sum(ids)])
+        noise = tf.random.stateless_uniform(tf.shape(logits), tf.cast(seed, tf.int32))
+        chosen = _choose(logits, disallowed, noise)
+        fake, is_masked = scatter_update(ids, chosen, positions)
         return {"ids": fake, "is_replaced": is_masked * tf.cast(tf.not_equal(fake, ids), tf.int32)}
 
 
@@ -191,8 +196,13 @@ def sample_from_softmax(logits: tf.Tensor, disallow: tf.Tensor | None = None) ->
         logits: `[B, M, V]`.
         disallow: `[B, M, V]`, 1 at ids that are not drawn; None draws from all.
     """
-    if disallow is not None:
-        logits -= _DISALLOWED * disallow
-    uniform = tf.random.uniform(tf.shape(logits))
+    chosen = _choose(logits, disallow, tf.random.uniform(tf.shape(logits)))
+    return tf.one_hot(chosen, logits.shape[-1])
+
+
+def _choose(logits: tf.Tensor, disallowed: tf.Tensor | None, uniform: tf.Tensor) -> tf.Tensor:
+    """Returns the ids `[B, M]` int32 that uniform numbers `[B, M, V]` choose."""
+    if disallowed is not None:
+        logits -= _DISALLOWED * disallowed
     gumbel = -tf.math.log(-tf.math.log(uniform + _TINY) + _TINY)
-    return tf.one_hot(tf.argmax(logits + gumbel, -1, output_type=tf.int32), logits.shape[-1])
+    return tf.argmax(logits + gumbel, -1, output_type=tf.int32)
