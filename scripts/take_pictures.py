@@ -3,11 +3,13 @@
 Needs Chromium and what `pip install -e '.[dev]'` brings; takes some minutes.
 """
 
+import argparse
 import json
 import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -18,6 +20,7 @@ from playwright import sync_api
 ROOT = pathlib.Path(__file__).parents[1]
 PICTURES = ROOT / "docs/images/page"
 DIGITS = ROOT / "examples/platform/keras_digits"
+TRANSLATION = ROOT / "examples/platform/task_translation/adaptive.yaml"
 VIEWS = {
     "experiments": "/experiments",
     **{
@@ -26,6 +29,7 @@ VIEWS = {
     },
     "compare": "/experiments/1?tab=compare&sel=1-6",
     "timeline": "/experiments/1?tab=timeline",
+    "logs": "/experiments/4?tab=logs",
     "trial": "/trials/{best}",
     "runs": "/runs",
 }
@@ -35,7 +39,16 @@ NUM_COLORS = 128
 def run(*arguments: str | int | pathlib.Path) -> str:
     """Runs a command of the package, and returns what it printed."""
     command = [sys.executable, "-m", "quintain.cli.main", *map(str, arguments)]
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            printed, _ = process.communicate()
+        except BaseException:
+            process.send_signal(signal.SIGINT)  # A search pauses, and ends its trials.
+            process.wait()
+            raise
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    return printed
 
 
 def make_home(directory: pathlib.Path) -> int:
@@ -54,6 +67,7 @@ def make_home(directory: pathlib.Path) -> int:
         options = [f"--set={key}={value}" for key, value in settings.items()]
         experiment = "--experiment=translation/local"
         run("train", experiment, f"--model-dir={directory}/runs/{name}", "--quiet", *options)
+    run("experiment", "create", TRANSLATION, *_set(max_trials=2, max_length=20))
     best = re.search(r"^Best: .*\(trial (\d+)\)$", searched, re.MULTILINE)
     assert best is not None, searched
     return int(best[1])
@@ -87,12 +101,15 @@ def take_pictures(link: str, best: int) -> None:
 
 def main() -> None:
     """Replaces all pictures, and prints their sizes."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with tempfile.TemporaryDirectory() as directory:
-        best = make_home(pathlib.Path(directory))
         try:
+            best = make_home(pathlib.Path(directory))
             take_pictures(json.loads(run("ui", "--no-browser", "--json"))["url"], best)
         finally:
-            run("master", "stop", "--now")
+            stop = [sys.executable, "-m", "quintain.cli.main", "master", "stop", "--now"]
+            subprocess.run(stop, check=False)  # None may run yet.
     for path in sorted(PICTURES.iterdir()):
         print(f"{path.name}: {path.stat().st_size / 1024:.0f} KiB")  # noqa: T201 - a script
 

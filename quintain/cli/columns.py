@@ -48,14 +48,6 @@ CHECKPOINT_COLUMNS: Final[tuple[output.Column[checkpoint_lib.Checkpoint], ...]] 
     output.Column("saved", lambda row: row.time, output.format_time),
 )
 
-BEST_COLUMNS: Final[tuple[output.Column[dict[str, Any]], ...]] = (
-    output.Column("trial", lambda row: row["trial"]),
-    output.Column("metric", lambda row: row["metric"]),
-    output.Column("batches", lambda row: row["batches"]),
-    output.Column("hparams", lambda row: row["hparams"], format_hparams, can_shrink=True),
-    output.Column("checkpoint", lambda row: row["checkpoint"]),
-)
-
 
 def name_of(experiment: experiment_lib.Experiment) -> str:
     """Returns the name of an experiment, or the first line of its description."""
@@ -132,6 +124,30 @@ def to_best_row(
         "checkpoint": None if chosen is None else chosen.uuid,
         "checkpoint_metric": None if chosen is None else chosen.metric,
     }
+
+
+def format_metric(value: float | None, searcher: Mapping[str, Any]) -> str:
+    """Returns a value of the searched metric in the format that the experiment has for it.
+
+    Example:
+        >>> format_metric(0.96666, {"metric": "accuracy", "formats": {"accuracy": ".1%"}})
+        '96.7%'
+    """
+    form = (searcher.get("formats") or {}).get(searcher.get("metric"))
+    return output.format_value(value) if value is None or form is None else format(value, form)
+
+
+def list_best_columns(searcher: Mapping[str, Any]) -> Sequence[output.Column[dict[str, Any]]]:
+    """Returns the columns of what `to_best_row` returns."""
+    return (
+        output.Column("trial", lambda row: row["trial"]),
+        output.Column(
+            "metric", lambda row: row["metric"], lambda value: format_metric(value, searcher)
+        ),
+        output.Column("batches", lambda row: row["batches"]),
+        output.Column("hparams", lambda row: row["hparams"], format_hparams, can_shrink=True),
+        output.Column("checkpoint", lambda row: row["checkpoint"]),
+    )
 
 
 def flatten_hparams(hparams: Mapping[str, Any]) -> list[str]:

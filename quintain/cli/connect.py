@@ -102,10 +102,12 @@ def open_client(
             raise errors.MasterUnreachableError(
                 f"No master runs for {home.path}; start one with `quintain master`."
             )
-        found = start_in_background(home, run_dirs=run_dirs)
+        found, is_own = _start(home, run_dirs=run_dirs)
         click.echo(
             f"Started a master in the background ({found.name}); it ends by itself when "
-            "there is nothing to do.",
+            "there is nothing to do."
+            if is_own
+            else f"Connected to the master that another command has just started ({found.name}).",
             err=True,
         )
     with connect_to(home, found) as connected:
@@ -161,6 +163,18 @@ def start_in_background(
     Raises:
         MasterUnreachableError: If it ends at once, or does not answer; with its last words.
     """
+    return _start(home, num_slots, threads_per_slot, run_dirs=run_dirs, flags=flags)[0]
+
+
+def _start(
+    home: home_lib.Home,
+    num_slots: int | None = None,
+    threads_per_slot: int | None = None,
+    *,
+    run_dirs: Sequence[str] = (),
+    flags: Sequence[str] = (),
+) -> tuple[master_file.MasterFile, bool]:
+    """Starts a master; returns where one is, and whether it is not another command's."""
     arguments = ["--idle-timeout", str(IDLE_TIMEOUT_SECS), *flags]
     if num_slots is not None:
         arguments += ["--slots", str(num_slots)]
@@ -188,7 +202,7 @@ def start_in_background(
     # It may also be another command's master that has come first.
     found = wait_for_master(home, lambda: process.poll() is not None)
     if found is not None:
-        return found
+        return found, found.pid == process.pid
     raise errors.MasterUnreachableError(
         f"The master did not start; the end of {log_path}:\n{_read_end(log_path)}"
     )

@@ -25,6 +25,7 @@ from quintain.core import base_trainer, exp_factory, task_factory, trainer_facto
 from quintain.core.loop import trainer_setup
 from quintain.core.multitask import configs as multitask_configs
 from quintain.core.progressive import configs as progressive_configs
+from quintain.core.reports import shown_metrics
 from quintain.distribute import distribution, runtime_environment
 from quintain.input import file_marks
 from quintain.input.diagnosis import data_faults
@@ -60,7 +61,9 @@ class TaskTrial(base_trial.Trial):
     controller_module: ClassVar[str] = "quintain.trials.task_trial"
 
 
-def check(config: Mapping[str, Any], model_dir: str | None = None) -> dict[str, str]:
+def check(
+    config: Mapping[str, Any], model_dir: str | None = None
+) -> dict[str, shown_metrics.MetricLabel]:
     """Checks that all hyperparameters of an experiment are settings that its config takes.
 
     Every hyperparameter is tried with all its values, or at the ends of its range.
@@ -70,7 +73,7 @@ def check(config: Mapping[str, Any], model_dir: str | None = None) -> dict[str, 
         model_dir: Directory with code that registers experiments; None if there is none.
 
     Returns:
-        For each metric of which the task says so, whether its `min` or `max` is the best value.
+        The labels of the task's metrics by their names.
 
     Raises:
         ConfigError: Listing all that is wrong, under `entrypoint` or `hyperparameters.NAME`.
@@ -95,8 +98,7 @@ def check(config: Mapping[str, Any], model_dir: str | None = None) -> dict[str, 
         problems = _find_unused(_apply(base, firsts), firsts)
     if problems:
         raise errors.ConfigError.from_problems(problems)
-    labels = runner_factory.merge_metric_labels(base)
-    return {name: label.best for name, label in labels.items() if label.best}
+    return runner_factory.merge_metric_labels(base)
 
 
 def build_params(

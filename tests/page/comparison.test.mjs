@@ -3,6 +3,7 @@ import { test } from "node:test";
 import {
   averageLines, describeGroup, findSpread, groupBySettings, interpolate, joinCurves, listDifferences, listDifferingPaths, listGroups,
 } from "../../quintain/server/page/comparison.js";
+import { number } from "../../quintain/server/page/format.js";
 import { bestSoFar, findBestRow, findRanks, sortByMetric } from "../../quintain/server/page/rank.js";
 
 const values = { lr: Float64Array.of(0.1, 0.1, 0.2, NaN, NaN), name: ["a", "a", "a", "", ""], seed: Float64Array.of(1, 2, 3, 4, 5) };
@@ -26,7 +27,7 @@ test("trials that differ in the seed only are one group", () => {
 test("a group is one curve with a band, and says mean and deviation of metrics, and what differs of the rest", () => {
   const kinds = { acc: { kind: "number", source: "metric" }, seed: { kind: "number", source: "trial" } };
   const known = { acc: [0.5, 0.7, NaN], seed: [1, 2, 2] };
-  const table = { ...data, ids: [11, 12, 13], column: (key) => kinds[key], get: (key) => known[key], value: (key, row) => known[key][row] };
+  const table = { ...data, ids: [11, 12, 13], column: (key) => kinds[key], get: (key) => known[key], value: (key, row) => known[key][row], write: (key, value, digits) => number(value, digits) };
   assert.deepEqual(["acc", "seed"].map((key) => describeGroup(table, key, [0, 1])), ["0.6 ± 0.14", "1, 2"]);
   assert.deepEqual([[0, 1, 2], [0, 2], [2, 2]].map((rows) => describeGroup(table, "acc", rows)), ["0.6 ± 0.14 (2)", "0.5 ± – (1)", "–"]);
   assert.deepEqual(listGroups({ ...data, ids: [11, 12, 13] }, [1, 0, 2], true).map(({ name, id }) => [name, id]), [["2 seeds: trials 11, 12", 11], ["Trial 13", 13]]);

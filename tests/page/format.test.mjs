@@ -23,3 +23,15 @@ test("a time has its date unless it is of today", () => {
   assert.equal(format.time(noon / 1000 - 86400, noon), "2026-05-31 12:00:00");
   assert.deepEqual([5, 300, 7200, 200000].map((secs) => format.ago(noon / 1000 - secs, noon)), ["just now", "5 min ago", "2 h ago", "2026-05-30 04:26"]);
 });
+
+test("a path that has no room keeps whole names of its end", () => {
+  const path = "trainer.optimizer_config.learning_rate.cosine";
+  assert.deepEqual([60, 30, 1].map((most) => format.cutPath(path, most)), [path, "… learning_rate.cosine", "… cosine"]);
+});
+
+test("metrics are written in the formats of their experiment", () => {
+  const searcher = { formats: { accuracy: ".1%", rate: ".2e", loss: ".3f", top: ".3g" } };
+  const write = (value, name) => format.metric(value, name, searcher);
+  assert.deepEqual([write(0.96666, "validation/val_accuracy"), write(-0.5, "accuracy"), write("NaN", "accuracy"), write(null, "accuracy")], ["96.7%", "−50.0%", "NaN", ""]);
+  assert.deepEqual([write(0.00012, "training/rate"), write(2, "loss"), write(0.12345, "top"), write(0.12345, "other")], ["1.20e-4", "2.000", "0.123", "0.1235"]);
+});

@@ -1,5 +1,7 @@
 """Registered models on the page: registered from a trial, listed, promoted by a rule."""
 
+import re
+
 import pytest
 
 from quintain.client.home import home as home_lib
@@ -7,6 +9,8 @@ from quintain.records.rows import checkpoint, metric, registered_model, states
 from quintain.server import daemon
 from quintain.store import store as store_lib
 from quintain.testing import idle_launcher, store_case
+
+expect = pytest.importorskip("playwright.sync_api").expect
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 
@@ -81,6 +85,9 @@ def test_a_model_is_registered_from_its_trial_and_promoted_by_a_rule(server, vis
             visit.take_picture("models-register")
         form.get_by_role("button", name="Register").click()
         visit.wait(f"Registered digits@{1 if alias else 2}.")
+    delete = page.get_by_role("button", name="Delete")
+    expect(delete).to_be_disabled()
+    expect(delete).to_have_attribute("title", re.compile("^Registered as digits@2;"))
 
     visit.go("/models")
     model = page.get_by_role("region", name="Model digits")

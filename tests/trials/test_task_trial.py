@@ -197,7 +197,8 @@ def test_hyperparameters_that_are_settings_are_fine(tmp_path):
         "task": {"units": {"type": "int", "minval": 2, "maxval": 8}},
         "batch_size": {"type": "categorical", "vals": [4, 8]},
     }
-    assert task_trial.check(config(**space), str(tmp_path)) == {
+    labels = task_trial.check(config(**space), str(tmp_path))
+    assert {name: label.best for name, label in labels.items()} == {
         "training_loss": "min",
         "validation_loss": "min",
     }

@@ -186,12 +186,13 @@ def best(experiment_id: int, top: int, as_json: bool, as_csv: bool) -> None:
     if not rows:
         raise click.ClickException(f"Experiment {experiment_id}: no trial was validated yet.")
     if top > 1 or as_csv or as_json:
-        output.print_list(rows, columns.BEST_COLUMNS, as_json=as_json, as_csv=as_csv)
+        best_columns = columns.list_best_columns(searcher)
+        output.print_list(rows, best_columns, as_json=as_json, as_csv=as_csv)
         return
     output.print_fields(
         {
             "trial": rows[0]["trial"],
-            rows[0]["metric_name"]: rows[0]["metric"],
+            rows[0]["metric_name"]: columns.format_metric(rows[0]["metric"], searcher),
             "after": f"{rows[0]['batches']} batches",
             "hyperparameters": "\n".join(columns.flatten_hparams(rows[0]["hparams"])),
             "checkpoint": rows[0]["checkpoint"],

@@ -134,7 +134,7 @@ def describe(name: str, as_json: bool) -> None:
             )
 
 
-@model.command(cls=FlagCommand)
+@model.command(cls=FlagCommand, context_settings={"allow_extra_args": True})
 @click.argument("reference", metavar="NAME@VERSION")
 @click.argument("alias")
 @click.option(
@@ -150,7 +150,9 @@ def describe(name: str, as_json: bool) -> None:
 @click.option("--margin", type=float, metavar="NUMBER", help="By how much it may be worse.")
 @output.json_option
 @options.traceback_option
+@click.pass_context
 def promote(
+    context: click.Context,
     reference: str,
     alias: str,
     not_worse_than: str,
@@ -163,6 +165,12 @@ def promote(
     \b
     quintain model promote digits@4 champion --not-worse-than=champion --metric=accuracy
     """
+    if context.args:
+        given = " ".join((reference, alias, *context.args))
+        raise click.UsageError(
+            f"NAME@VERSION ALIAS: got {given!r}. Join name and version by an @: "
+            f"`quintain model promote {reference}@{alias} {context.args[0]}`."
+        )
     if not not_worse_than and (metric_name or margin is not None):
         raise click.UsageError("--metric, --margin: belong to --not-worse-than, which is missing.")
     name, mark = registered_model.parse_reference(reference)

@@ -20,7 +20,8 @@ class MetricLabel:
     """A short name of it."""
 
     format: str | None = None
-    """Format of the number, such as `.1%`. None shows as many digits as its size asks for."""
+    """Format of the number, such as `.1%`. None shows as many digits as its size asks for. The page
+    and `experiment best` follow those of one digit and one of `%feg`."""
 
     best: Literal["min", "max", ""] = ""
     """Which of its values is the best, the smallest or the largest; empty if neither is."""

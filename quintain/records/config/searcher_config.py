@@ -6,6 +6,7 @@ it. To add one, write its class here, and what it names in `quintain/search/`.
 
 import dataclasses
 import math
+import re
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar
 
@@ -20,6 +21,9 @@ Length = Annotated[int, Ge(0), Le(10**12)]
 """Units of training; 0 where it is missing."""
 Trials = Annotated[int, Ge(0), Le(10**6)]
 """Number of trials; 0 where it is missing, or for no limit."""
+
+METRIC_FORMAT: Final = re.compile(r"\.\d[%feg]")
+"""Formats that the commands and the page write alike."""
 
 _MOST_POINTS: Final = ("max_trials", "population_size")
 """Fields that bound the points that a search draws at its beginning."""
@@ -67,6 +71,9 @@ class SearcherConfig(base_config.Config):
     directions: dict[str, Literal["min", "max"]] = dataclasses.field(default_factory=dict)
     """Which value of other metrics is the best, by their names. Tasks add what they declare."""
 
+    formats: dict[str, str] = dataclasses.field(default_factory=dict)
+    """Formats of metrics by their names, as `.1%` or `.3f`. Tasks add what their labels have."""
+
     source_trial_id: Count | None = None
     """Trial from whose newest checkpoint all trials start."""
 
@@ -94,6 +101,12 @@ class SearcherConfig(base_config.Config):
         """Yields the fields that are missing or do not fit together."""
         if not self.metric:
             yield "metric", "missing; expected the name of a validation metric."
+        for name, form in self.formats.items():
+            if not METRIC_FORMAT.fullmatch(form):
+                yield (
+                    f"formats.{name}",
+                    f"got {errors.show(form)}, expected one like '.1%' or '.3f'.",
+                )
         if self.source_trial_id is not None and self.source_checkpoint_uuid is not None:
             yield (
                 "source_checkpoint_uuid",

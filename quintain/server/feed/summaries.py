@@ -9,7 +9,7 @@ from quintain.records.rows import experiment as experiment_lib
 if TYPE_CHECKING:
     from quintain.store import reading, table_reading
 
-_SEARCHER_FIELDS: Final = ("name", "metric", "smaller_is_better", "max_trials")
+_SEARCHER_FIELDS: Final = ("name", "metric", "smaller_is_better", "formats", "max_trials")
 _CONFIG_FIELDS: Final = ("name", "project", "resources", "records_per_epoch")
 
 
@@ -20,8 +20,8 @@ def build(
 
     They are the fields of `Experiment`, except that `original_config` is left out, `config` has
     `name`, `project`, `resources`, `records_per_epoch` and the searcher's `name`, `metric`,
-    `smaller_is_better` and `max_trials` only, `num_trials` has the numbers of trials by state, and
-    `best_metric` is the best value of the searched metric, or None.
+    `smaller_is_better`, `formats` and `max_trials` only, `num_trials` has the numbers of trials by
+    state, and `best_metric` is the best value of the searched metric, or None.
     """
     counts: dict[int, list[table_reading.TrialCount]] = {one.id: [] for one in experiments}
     for count in session.count_trials(list(counts)):

@@ -1,9 +1,8 @@
 // @ts-check
-// Forms: settings of an experiment, and going on with it or with one of its trials.
+// Forms: settings of an experiment, a note, the registration of a model.
 import { html, useState } from "./vendor/preact.js";
 import { patch, post } from "./api.js";
 import { clean } from "./log_lines.js";
-import { go } from "./route.js";
 import { Button, Dialog, Problem, toast } from "./widgets.js";
 
 /** Returns the changes between the fields of a form and an experiment; only those that differ.
@@ -83,33 +82,6 @@ export function RegisterForm({ checkpoint, onClose }) {
     ${field("note", "Note")}
     ${error && html`<${Problem} error=${error} />`}
     <footer><${Button} onClick=${onClose}>Cancel<//><${Button} kind="main" type="submit" disabled=${isBusy}>Register<//></footer></form><//>`;
-}
-
-/** Goes on with an experiment under its number, or with a trial in a new experiment.
- * @param {{experiment: any, trial?: any, onClose: () => void}} props */
-export function ContinueForm({ experiment, trial, onClose }) {
-  const [batches, setBatches] = useState(trial ? String(trial.total_batches || "") : "");
-  const [overrides, setOverrides] = useState("");
-  const { error, isBusy, submit } = useSubmit(async () => {
-    const lines = overrides.split("\n").map((line) => line.trim()).filter(Boolean);
-    if (trial && batches) lines.unshift(`searcher.max_length=${batches}`);
-    const path = trial ? `/trials/${trial.id}/continue` : `/experiments/${experiment.id}/continue`;
-    const made = await post(path, { overrides: lines });
-    toast(trial ? `Experiment ${made.id} goes on with trial ${trial.id}.` : `Experiment ${made.id} goes on.`);
-    onClose();
-    go(`/experiments/${made.id}`);
-  });
-  const title = trial ? `Continue trial ${trial.id}` : `Continue experiment ${experiment.id}`;
-  return html`<${Dialog} title=${title} onClose=${onClose}><form onSubmit=${submit}>
-    <p class="muted">${trial
-      ? "A new experiment of one trial begins with the weights and the optimizer of its newest checkpoint; hyperparameters and seed are the same."
-      : "Trials that its end interrupted go on from their checkpoints, and a larger search or a longer training is taken up."}</p>
-    ${trial && html`<label class="field"><span>Further batches</span><input type="number" min="1" value=${batches} onInput=${(/** @type {any} */ event) => setBatches(event.target.value)} /></label>`}
-    <label class="field"><span>Changes of the config, one PATH=VALUE a line</span>
-      <textarea class="mono" rows="3" spellcheck="false" placeholder=${trial ? "name=longer" : "searcher.max_trials=64"} value=${overrides}
-        onInput=${(/** @type {any} */ event) => setOverrides(event.target.value)}></textarea></label>
-    ${error && html`<${Problem} error=${error} />`}
-    <footer><${Button} onClick=${onClose}>Cancel<//><${Button} kind="main" type="submit" disabled=${isBusy}>Continue<//></footer></form><//>`;
 }
 
 /** Sends a form once; what went wrong stays in it. @param {() => Promise<void>} send */

@@ -1,13 +1,13 @@
 // @ts-check
 // What can be done with an experiment or a trial; all of it exists as a command, too.
 import { html, useState } from "./vendor/preact.js";
-import { ContinueForm, NoteForm, SettingsForm } from "./action_forms.js";
-import { ForkForm } from "./fork_form.js";
+import { NoteForm, SettingsForm } from "./action_forms.js";
+import { ContinueForm, ForkForm } from "./fork_form.js";
 import { address, del, post } from "./api.js";
 import { clean } from "./log_lines.js";
 import { go } from "./route.js";
 import { OpenTensorBoard } from "./tensorboard_button.js";
-import { useEditProblem } from "./user.js";
+import { projectOf, useEditProblem } from "./user.js";
 import { Button, Confirm, Menu, toast } from "./widgets.js";
 
 const ENDED = new Set(["COMPLETED", "CANCELED", "ERROR", "DELETED"]);
@@ -25,7 +25,7 @@ export function ExperimentActions({ experiment, selection = new Set() }) {
   const [question, setQuestion] = useState(/** @type {Question | null} */ (null));
   const { id } = experiment;
   const isOver = hasEnded(experiment);
-  const problem = useEditProblem(experiment);
+  const problem = useEditProblem(projectOf(experiment));
   const send = (/** @type {string} */ command) => post(`/experiments/${id}/${command}`);
   /** @type {Record<string, Question>} */
   const questions = {
@@ -42,7 +42,7 @@ export function ExperimentActions({ experiment, selection = new Set() }) {
     <${OpenTensorBoard} ...${selection.size ? { trialIds: [...selection] } : { experimentId: id }} />
     <${Menu} label="Actions" align="right">${(/** @type {() => void} */ closeMenu) => {
       const item = (/** @type {string} */ label, /** @type {() => void} */ act, kind = "") => html`
-        <button type="button" class="menu-item ${kind}" ...${disabledBy(problem)} onClick=${() => {
+        <button type="button" class="menu-item ${kind}" disabled=${Boolean(problem)} title=${problem || undefined} onClick=${() => {
           closeMenu();
           act();
         }}>${label}</button>`;
@@ -70,11 +70,11 @@ export function ExperimentActions({ experiment, selection = new Set() }) {
 /** Pauses an experiment or lets it go on; nothing for those that do neither. @param {{experiment: any}} props */
 export function PauseButton({ experiment }) {
   const { id, state } = experiment;
-  const problem = useEditProblem(experiment);
+  const problem = useEditProblem(projectOf(experiment));
   const act = (/** @type {string} */ command, /** @type {string} */ done) => () => tell(post(`/experiments/${id}/${command}`), done);
-  return html`${state === "ACTIVE" && html`<${Button} label=${`Pause experiment ${id}`} ...${disabledBy(problem)}
+  return html`${state === "ACTIVE" && html`<${Button} label=${`Pause experiment ${id}`} problem=${problem}
       onClick=${act("pause", "It pauses; its trials save themselves.")}>Pause<//>`}
-    ${state === "PAUSED" && html`<${Button} kind="main" label=${`Activate experiment ${id}`} ...${disabledBy(problem)}
+    ${state === "PAUSED" && html`<${Button} kind="main" label=${`Activate experiment ${id}`} problem=${problem}
       onClick=${act("activate", "It goes on.")}>Activate<//>`}`;
 }
 
@@ -82,7 +82,7 @@ export function PauseButton({ experiment }) {
 export function TrialActions({ trial, experiment }) {
   const [dialog, setDialog] = useState("");
   const [question, setQuestion] = useState(/** @type {Question | null} */ (null));
-  const problem = useEditProblem(experiment);
+  const problem = useEditProblem(projectOf(experiment));
   const rerun = async () => {
     const made = await post(`/trials/${trial.id}/rerun`);
     go(`/experiments/${made.id}`);
@@ -93,10 +93,10 @@ export function TrialActions({ trial, experiment }) {
   };
   return html`<span class="actions row">
     <${OpenTensorBoard} trialIds=${[trial.id]} />
-    <${Button} ...${disabledBy(problem || (trial.latest_checkpoint ? "" : "It has no checkpoint to go on from."))} onClick=${() => setDialog("continue")}>Continue …<//>
-    <${Button} title="A new experiment with these hyperparameters and this seed" ...${disabledBy(problem)} onClick=${() => tell(rerun(), "A new experiment runs it again.")}>Run again<//>
-    ${!hasEnded(trial) && html`<${Button} kind="danger" ...${disabledBy(problem)} onClick=${() => setQuestion(kill)}>Kill …<//>`}
-    <${Button} ...${disabledBy(problem)} onClick=${() => setDialog("note")}>Note …<//>
+    <${Button} problem=${problem || (trial.latest_checkpoint ? "" : "It has no checkpoint to go on from.")} onClick=${() => setDialog("continue")}>Continue …<//>
+    <${Button} title="A new experiment with these hyperparameters and this seed" problem=${problem} onClick=${() => tell(rerun(), "A new experiment runs it again.")}>Run again<//>
+    ${!hasEnded(trial) && html`<${Button} kind="danger" problem=${problem} onClick=${() => setQuestion(kill)}>Kill …<//>`}
+    <${Button} problem=${problem} onClick=${() => setDialog("note")}>Note …<//>
     ${dialog === "continue" && html`<${ContinueForm} experiment=${experiment} trial=${trial} onClose=${() => setDialog("")} />`}
     ${dialog === "note" && html`<${NoteForm} trial=${trial} onClose=${() => setDialog("")} />`}
     ${question && html`<${Ask} question=${question} onClose=${() => setQuestion(null)} />`}
@@ -106,11 +106,6 @@ export function TrialActions({ trial, experiment }) {
 /** @param {{question: Question, onClose: () => void}} props */
 function Ask({ question, onClose }) {
   return html`<${Confirm} title=${question.title} action=${question.action} onDo=${question.run} onClose=${onClose}><p>${question.text}</p><//>`;
-}
-
-/** Properties of a button that can't be used now, if there is a reason. @param {string} reason */
-function disabledBy(reason) {
-  return reason ? { disabled: true, title: reason } : {};
 }
 
 /** Says how something went. @param {Promise<unknown>} work @param {string} done */

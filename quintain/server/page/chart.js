@@ -22,6 +22,7 @@ import { html, useMemo, useState } from "./vendor/preact.js";
  * @property {{lo: Float64Array, hi: Float64Array}} [band]  A spread around `y`.
  * @property {boolean} [isNamed]  Whether it stands in the legend; yes if it does not say.
  * @property {Record<string, unknown>} [cells]  What the legend says besides the name, by column.
+ * @property {Record<string, string>} [texts]  How it writes some of these.
  * @property {any} [key]  Whatever the caller knows it by.
  *
  * @typedef {{series: Series, x: number, y: number, raw: number}} Hit  `raw` is the value before smoothing.
@@ -132,7 +133,7 @@ function Legend({ series, hidden, setHidden, hovered, setPointed }) {
       <th scope="row"><button type="button" title="Hide or show it" aria-pressed=${String(!hidden.has(one.name))} onClick=${() => toggle(one.name)}>
         <svg width="22" height="8" aria-hidden="true"><line x1="0" y1="4" x2="22" y2="4" stroke=${one.color} stroke-width="2"
           stroke-dasharray=${one.dash?.join(" ") ?? ""} /></svg>${one.name}</button></th>
-      ${columns.map((name) => html`<td key=${name}>${brief(one.cells?.[name])}</td>`)}</tr>`)}</tbody></table></div>`;
+      ${columns.map((name) => html`<td key=${name}>${one.texts?.[name] ?? brief(one.cells?.[name])}</td>`)}</tr>`)}</tbody></table></div>`;
 }
 
 /** Says what the axes leave out. @param {{lines: ReturnType<typeof prepare>[], yLog: boolean}} props */

@@ -62,7 +62,7 @@ function Comparison({ loaded, version, onRemove }) {
     ["search", (data) => String(data.experiment.config?.searcher?.name ?? "").replaceAll("_", " ")],
     ["metric", (data) => data.searchedMetric || "–"],
     ["trials", (data) => data.numRows.toLocaleString("en")],
-    ["best", (data, i) => (best[i] < 0 ? "–" : html`<b>${format.number(bestValues(data)[best[i]])}</b> by <a href=${`#/trials/${data.ids[best[i]]}`}>trial ${data.ids[best[i]]}</a>`)],
+    ["best", (data, i) => (best[i] < 0 ? "–" : html`<b>${data.write("best_metric", bestValues(data)[best[i]])}</b> by <a href=${`#/trials/${data.ids[best[i]]}`}>trial ${data.ids[best[i]]}</a>`)],
     ["batches in all", (data) => format.number(/** @type {Float64Array} */ (data.get("total_batches")).reduce((sum, value) => sum + (value || 0), 0))],
   ];
   const hparams = [...new Set(loaded.flatMap((data) => data.columns.filter((column) => column.source === "hparam").map((column) => column.path ?? column.label)))];

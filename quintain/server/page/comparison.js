@@ -75,10 +75,10 @@ export function listGroups(data, rows, isGrouped) {
  */
 export function describeGroup(data, key, rows) {
   const { kind = "text", source } = data.column(key) ?? {};
-  if (rows.length === 1) return format.cell(data.value(key, rows[0]), kind);
+  if (rows.length === 1) return data.write(key, data.value(key, rows[0]));
   if (source === "metric" || key.endsWith("_metric")) {
     const values = data.get(key);
-    return writeSpread(rows.map((row) => values[row]));
+    return writeSpread(rows.map((row) => values[row]), (value, digits) => data.write(key, value, digits));
   }
   if (["duration", "share", "time"].includes(kind)) {
     const known = rows.map((row) => data.value(key, row)).filter(Number.isFinite);
@@ -92,13 +92,14 @@ export function describeGroup(data, key, rows) {
 /**
  * Returns a value, or mean and standard deviation of several, with the number of those that are finite if not all are.
  * @param {(number | undefined)[]} values
+ * @param {(value: unknown, digits?: number) => string} [write]
  * @returns {string}
  */
-export function writeSpread(values) {
-  if (values.length === 1) return format.number(values[0]);
+export function writeSpread(values, write = format.number) {
+  if (values.length === 1) return write(values[0]);
   const { mean, deviation, count } = findSpread(values.map(Number));
   if (!count) return "–";
-  return `${format.number(mean)} ± ${Number.isNaN(deviation) ? "–" : format.number(deviation, 2)}${count < values.length ? ` (${count})` : ""}`;
+  return `${write(mean)} ± ${Number.isNaN(deviation) ? "–" : write(deviation, 2)}${count < values.length ? ` (${count})` : ""}`;
 }
 
 /**

@@ -85,7 +85,7 @@ function MetricChart(props) {
   const onZoom = (/** @type {import("./plot.js").Zoom | null} */ next) => route.setQuery({ range: writeRange(next, chart) });
   const tooltip = (/** @type {import("./chart.js").Hit} */ hit) => html`<${TrialTip} data=${data} row=${data.rowOf(hit.series.key.id)} name=${hit.series.key.ids.length > 1 ? hit.series.name : ""}
     lines=${[
-      [hit.series.key.metric, settings.smoothing ? `${format.number(hit.raw)} (smoothed ${format.number(hit.y)})` : format.number(hit.y)],
+      [hit.series.key.metric, settings.smoothing ? `${data.write(hit.series.key.metric, hit.raw)} (smoothed ${data.write(hit.series.key.metric, hit.y)})` : data.write(hit.series.key.metric, hit.y)],
       [X_LABELS[/** @type {import("./curve_choice.js").XAxis} */ (settings.x)], writeX(settings.x, hit.x)],
     ]} />`;
   return html`<${Chart} series=${series} yLabel=${metrics.length > 1 ? `${chart} ${DASH_NOTE}` : metrics[0]}
@@ -126,6 +126,7 @@ function buildSeries({ data, rows, groups, metrics, settings, selection, theme, 
       const value = [data.column(metric)?.label ?? metric, ids.length > 1 ? describeGroup(data, metric, group.rows) : data.value(metric, group.rows[0])];
       series.push({
         name: metrics.length > 1 ? `${group.name}, ${metric}` : group.name,
+        texts: { [value[0]]: ids.length > 1 ? value[1] : data.write(metric, value[1]) },
         cells: Object.fromEntries([value, ...differing.map(({ key, label }) => [label, data.value(key, group.rows[0])])]),
         ...joinCurves(lines),
         color,

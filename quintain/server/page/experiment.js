@@ -113,7 +113,7 @@ function Header({ experiment, data, version, status, props }) {
           <div><dt>left</dt><dd>${format.duration(now?.eta_secs) || "not known yet"}</dd></div>
           <div><dt>running</dt><dd>${running}${waiting ? `, ${waiting} waiting` : ""}</dd></div>`}
       <div><dt>best ${experiment.config?.searcher?.metric}</dt><dd>${best
-        ? html`<b>${format.number(best.value)}</b> by <a href=${`#/trials/${best.id}`}>trial ${best.id}</a>`
+        ? html`<b>${data.write("best_metric", best.value)}</b> by <a href=${`#/trials/${best.id}`}>trial ${best.id}</a>`
         : "none yet"}</dd></div>
       <div><dt>search</dt><dd>${(experiment.config?.searcher?.name ?? "").replaceAll("_", " ")}</dd></div>
       <div><dt>started</dt><dd title=${format.time(experiment.start_time)}>${format.ago(experiment.start_time)}</dd></div>

@@ -3,7 +3,7 @@
 // No drawing here, and no network but the two functions that it is given.
 import { ColumnArray } from "./column.js";
 import { CurveCache } from "./curve_cache.js";
-import { isNumber, outcome, toNumber } from "./format.js";
+import { cell, isNumber, metric as writeMetric, outcome, toNumber } from "./format.js";
 import { flatten, readSpace, shortenPaths } from "./hparams.js";
 
 /** @typedef {import("./column.js").Column} Column */
@@ -181,6 +181,15 @@ export class ExperimentData {
   /** What became of a trial, in the words of all views. @param {number} row */
   outcome(row) {
     return outcome(this.value("state", row), this.stops.get(this.ids[row]));
+  }
+
+  /** A value of a column as text; of a metric in its format. @param {string} key @param {unknown} value @param {number} [digits] of a metric without a format */
+  write(key, value, digits) {
+    const searcher = this.experiment?.config?.searcher;
+    if (key === "best_metric" || key === "latest_metric") return writeMetric(value, searcher?.metric ?? "", searcher, digits);
+    const column = this.column(key);
+    const name = key.replace(/\.(last|min|max)$/, "");
+    return column?.source === "metric" ? writeMetric(value, name, searcher, digits) : cell(value, column?.kind ?? "text");
   }
 
   /** Key of the column of the searched metric. */

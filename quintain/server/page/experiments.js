@@ -88,7 +88,7 @@ function Line({ experiment, now, isActive, isSelected, toggle }) {
       ${(now?.eta_secs ?? null) !== null && html`<div class="muted small nowrap">${format.duration(now.eta_secs)} left</div>`}`}</td>
     <td class="number" data-label="Trials"><span class="nowrap" title=${describeCounts(counts)}>${format.number(total)}${
       counts.ERROR ? html` <span class="bad">${counts.ERROR} failed</span>` : ""}</span></td>
-    <td class="number" data-label="Best">${(experiment.best_metric ?? null) !== null && html`${format.number(experiment.best_metric)}
+    <td class="number" data-label="Best">${(experiment.best_metric ?? null) !== null && html`${format.metric(experiment.best_metric, config?.searcher?.metric ?? "", config?.searcher)}
       <div class="muted small">${config?.searcher?.metric}</div>`}</td>
     <td class="nowrap" data-label="Search">${(config?.searcher?.name ?? "").replaceAll("_", " ")}</td>
     <td class="labels"><${Labels} labels=${labels} /></td>

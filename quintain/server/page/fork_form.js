@@ -1,6 +1,6 @@
 // @ts-check
-// The fork of an experiment: fields for what may be changed, or the config as text. The model is a text with `PATH=VALUE`
-// changes over it; the master reads it, and answers with the config, with the new text, or with what is wrong where.
+// The fork of an experiment, and its continuation: fields for what may be changed, or text. The model of a fork is a text with
+// `PATH=VALUE` changes over it; the master reads it, and answers with the config, with the new text, or with what is wrong where.
 import { html, useEffect, useRef, useState } from "./vendor/preact.js";
 import { get, post } from "./api.js";
 import { number } from "./format.js";
@@ -11,6 +11,11 @@ import { Button, Dialog, Loading, Problem, toast } from "./widgets.js";
 
 const TYPING_MS = 400;
 const SECTIONS = ["name", "description", "project", "labels", "hyperparameters", "searcher", "resources"];
+/** What a continuation may change, besides the hyperparameters of a single trial. */
+const CONTINUED = ["name", "description", "labels", "searcher", "resources"];
+const FIXED = ["searcher.name", "searcher.metric"];
+/** What tasks declare of their metrics is in the text only. */
+const DECLARED = /^searcher\.(directions|formats)\b/;
 const NAME = /^[A-Za-z_]\w*$/;
 const RANGES = ["double", "int", "log"];
 
@@ -21,6 +26,7 @@ const RANGES = ["double", "int", "log"];
 /** Returns the values of a config that have fields; an override can name no others.
  * @param {any} value @param {string} path @returns {Leaf[]} */
 export function findLeaves(value, path) {
+  if (DECLARED.test(path)) return [];
   const isMapping = typeof value === "object" && value !== null && !Array.isArray(value);
   if (!isMapping) return [{ path, value }];
   return Object.entries(value).flatMap(([name, part]) => (NAME.test(name) ? findLeaves(part, path ? `${path}.${name}` : name) : []));
@@ -88,6 +94,59 @@ export function ForkForm({ experimentId, onClose }) {
       <footer><${Button} onClick=${onClose}>Cancel<//><${Button} kind="main" type="submit" disabled=${isBusy || !isKnown}>Create<//></footer></form>`}<//>`;
 }
 
+/** Goes on with an experiment under its number, or with a trial in a new experiment.
+ * @param {{experiment: any, trial?: any, onClose: () => void}} props */
+export function ContinueForm({ experiment, trial, onClose }) {
+  const [batches, setBatches] = useState(trial ? String(trial.total_batches || "") : "");
+  const [edits, setEdits] = useState(/** @type {Edits} */ ({}));
+  const [text, setText] = useState(/** @type {string | null} */ (null));
+  const { error, isBusy, submit } = useSubmit(async () => {
+    const lines = text === null ? writeLines(edits) : splitLines(text);
+    if (trial && batches) lines.unshift(`searcher.max_length=${batches}`);
+    const path = trial ? `/trials/${trial.id}/continue` : `/experiments/${experiment.id}/continue`;
+    const made = await post(path, { overrides: lines });
+    toast(trial ? `Experiment ${made.id} goes on with trial ${trial.id}.` : `Experiment ${made.id} goes on.`);
+    onClose();
+    go(`/experiments/${made.id}`);
+  });
+  const read = text === null ? null : readLines(text);
+  const change = () => {
+    if (read) setEdits(read);
+    setText(text === null ? writeLines(edits).join("\n") : null);
+  };
+  const { config } = experiment;
+  const sections = trial ? CONTINUED.filter((name) => name !== "searcher") : config.searcher?.name === "single" ? ["hyperparameters", ...CONTINUED] : CONTINUED;
+  const leaves = sections.filter((name) => name in config).flatMap((name) => findLeaves(config[name], name)).filter(({ path }) => !FIXED.includes(path));
+  const problems = error && text === null ? splitProblems(error.message, leaves.map(({ path }) => path)) : { at: {}, rest: error?.message };
+  return html`<${Dialog} title=${trial ? `Continue trial ${trial.id}` : `Continue experiment ${experiment.id}`} onClose=${onClose} wide=${true}><form onSubmit=${submit} noValidate>
+    <div class="row"><p class="muted continue-about">${trial
+      ? "A new experiment of one trial begins with the weights and the optimizer of its newest checkpoint; hyperparameters and seed are the same."
+      : "Trials that its end interrupted go on from their checkpoints, and a larger search or a longer training is taken up."}</p><span class="space"></span>
+      <${Button} pressed=${text !== null} disabled=${text !== null && !read} title="The changes as PATH=VALUE, one a line" onClick=${change}>Text<//></div>
+    ${trial && html`<label class="field"><span>Further batches</span><input type="number" min="1" value=${batches} onInput=${(/** @type {any} */ event) => setBatches(event.target.value)} /></label>`}
+    ${text === null ? html`<${FieldSets} leaves=${leaves} edits=${edits} setEdits=${setEdits} problems=${problems.at} />`
+      : html`<textarea class="mono" rows="8" spellcheck="false" aria-label="Changes of the config, one PATH=VALUE a line"
+        placeholder=${trial ? "name=longer" : "searcher.max_trials=64"} value=${text} onInput=${(/** @type {any} */ event) => setText(event.target.value)}></textarea>`}
+    ${problems.rest && html`<${Problem} error=${problems.rest} />`}
+    <footer><${Button} onClick=${onClose}>Cancel<//><${Button} kind="main" type="submit" disabled=${isBusy}>Continue<//></footer></form><//>`;
+}
+
+/** @param {Edits} edits */
+function writeLines(edits) {
+  return Object.entries(edits).map(([path, yaml]) => `${path}=${yaml}`);
+}
+
+/** @param {string} text */
+function splitLines(text) {
+  return text.split("\n").map((line) => line.trim()).filter(Boolean);
+}
+
+/** Returns what `PATH=VALUE` lines change; null if one is none. @param {string} text @returns {Edits | null} */
+export function readLines(text) {
+  const pairs = splitLines(text).map((line) => /^([^=]+)=(.*)$/.exec(line));
+  return pairs.includes(null) ? null : Object.fromEntries(pairs.map((pair) => /** @type {string[]} */ (pair).slice(1)));
+}
+
 /** @param {{leaves: Leaf[], edits: Edits, setEdits: (edits: Edits) => void, problems: Record<string, string>}} props */
 function FieldSets({ leaves, edits, setEdits, problems }) {
   const sectionOf = (/** @type {Leaf} */ { path }) => (path.includes(".") ? path.split(".")[0] : "experiment");
@@ -115,7 +174,7 @@ function FieldSets({ leaves, edits, setEdits, problems }) {
 /** @param {{leaf: Leaf, yaml?: string, onEdit: (yaml: string) => void, problem?: string}} props */
 function Field({ leaf, yaml, onEdit, problem }) {
   const { path, value } = leaf;
-  const [typed, setTyped] = useState(() => toTyped(value));
+  const [typed, setTyped] = useState(() => (yaml === undefined ? toTyped(value) : fromYaml(yaml, value)));
   const name = path.split(".").slice(path.includes(".") ? 1 : 0).join(".");
   const set = (/** @type {string} */ next) => {
     setTyped(next);
@@ -145,6 +204,13 @@ function toTyped(value) {
   return String(value ?? "");
 }
 
+/** Returns an override as a field shows it: what `fromTyped` takes back. @param {string} yaml @param {any} before */
+export function fromYaml(yaml, before) {
+  if (Array.isArray(before)) return yaml.replace(/^\[|\]$/g, "");
+  if (typeof before === "string" && /^"([^"\\]|\\["\\n])*"$/.test(yaml)) return JSON.parse(yaml);
+  return yaml === "null" ? "" : yaml;
+}
+
 /** Returns what was typed as YAML; the value before tells of which type it is. @param {string} typed @param {any} before */
 function fromTyped(typed, before) {
   if (Array.isArray(before)) return `[${typed}]`;
@@ -164,8 +230,7 @@ function useCheck(text, edits, parentId) {
     const keep = (/** @type {Check} */ next) => own === latest.current && setCheck(next);
     setCheck((old) => ({ ...old, isChecking: true }));
     const timer = setTimeout(() => {
-      const overrides = Object.entries(edits).map(([path, yaml]) => `${path}=${yaml}`);
-      post("/experiments/check", { config_text: text, overrides, parent_id: parentId }).then(
+      post("/experiments/check", { config_text: text, overrides: writeLines(edits), parent_id: parentId }).then(
         (result) => keep({ isChecking: false, result, error: null }), (error) => keep({ isChecking: false, result: null, error }));
     }, TYPING_MS);
     return () => clearTimeout(timer);

@@ -35,6 +35,19 @@ export function number(value, digits = 4) {
   return minus(trim(x.toPrecision(digits)));
 }
 
+/** Returns a value of a metric, in the format that the experiment's searcher has for it, as `.1%`.
+ * @param {unknown} value @param {string} name with or without its group @param {any} [searcher] of the config
+ * @param {number} [digits] of `number`, where it has none */
+export function metric(value, name, searcher, digits) {
+  const bare = name.slice(name.indexOf("/") + 1);
+  const form = searcher?.formats?.[bare] ?? searcher?.formats?.[bare.replace(/^val_/, "")];
+  const [, places, kind] = /^\.(\d)([%feg])$/.exec(form ?? "") ?? [];
+  const x = toNumber(value);
+  if (!kind || !Number.isFinite(x)) return number(value, digits);
+  if (kind === "%") return minus(`${(x * 100).toFixed(Number(places))}%`);
+  return minus(kind === "f" ? x.toFixed(Number(places)) : kind === "e" ? x.toExponential(Number(places)) : String(Number(x.toPrecision(Number(places) || 1))));
+}
+
 /** Returns a part of a whole, 0 to 1, as `42 %`.
  * @param {number} share */
 export function percent(share) {
@@ -102,6 +115,16 @@ export function short(value, most = 200) {
   const whole = text(value);
   const part = whole.length > most ? whole.slice(0, most) + "…" : whole;
   return part.replace(UNSEEN, (found) => (/^\s+$/.test(found) ? " " : "�"));
+}
+
+/** Returns the last names of a dotted path that have room, the last one in any case: `… learning_rate.cosine`.
+ * @param {string} path @param {number} most characters */
+export function cutPath(path, most) {
+  const names = path.split(".");
+  let first = 0;
+  const cut = () => (first ? "… " : "") + names.slice(first).join(".");
+  while (first < names.length - 1 && cut().length > most) first += 1;
+  return cut();
 }
 
 /** Returns a value of a column as text, by the kind of the column.

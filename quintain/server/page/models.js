@@ -5,6 +5,7 @@ import { get, post } from "./api.js";
 import * as format from "./format.js";
 import { clean } from "./log_lines.js";
 import { usePolled } from "./run_live.js";
+import { ALL_PROJECTS, useEditProblem } from "./user.js";
 import { html, useState } from "./vendor/preact.js";
 import { Button, Dialog, Empty, Loading, Problem, toast } from "./widgets.js";
 
@@ -15,17 +16,18 @@ const COMMAND = "quintain model register digits --experiment=1 --alias=champion"
 export function ModelsView() {
   const { answer: models, error, ask } = usePolled(() => get("/models"), () => POLL_MS, []);
   const [promoted, setPromoted] = useState(/** @type {any} */ (null));
+  const problem = useEditProblem(ALL_PROJECTS);
   if (!models) return error ? html`<${Problem} error=${error} retry=${ask} />` : html`<${Loading} />`;
   return html`<div class="page-head"><h1>Models</h1></div>
     ${error && html`<${Problem} error=${error} />`}
     ${!models.length && html`<${Empty} title="No models yet"><p>Register the checkpoint of a trial (Checkpoints of its page), or on the command line:</p>
       <pre><code>${COMMAND}</code></pre><//>`}
-    ${models.map((/** @type {any} */ model) => html`<${Model} key=${model.name} model=${model} onPromote=${(/** @type {any} */ version) => setPromoted({ model, version })} />`)}
+    ${models.map((/** @type {any} */ model) => html`<${Model} key=${model.name} model=${model} problem=${problem} onPromote=${(/** @type {any} */ version) => setPromoted({ model, version })} />`)}
     ${promoted && html`<${PromoteForm} ...${promoted} onDone=${ask} onClose=${() => setPromoted(null)} />`}`;
 }
 
-/** @param {{model: any, onPromote: (version: any) => void}} props */
-function Model({ model, onPromote }) {
+/** @param {{model: any, problem: string, onPromote: (version: any) => void}} props */
+function Model({ model, problem, onPromote }) {
   const { name, aliases, history } = model;
   const versions = model.versions.filter((/** @type {any} */ one) => !one.is_deleted).reverse();
   const [alias] = Object.keys(aliases);
@@ -40,7 +42,7 @@ function Model({ model, onPromote }) {
       <td><${Metrics} metrics=${one.metrics} /></td>
       <td class="nowrap" data-label="Registered" title=${format.time(one.time)}>${format.ago(one.time)}</td>
       <td class="mono" data-label="SHA-256" title=${one.sha256}>${one.sha256.slice(0, 8)}</td>
-      <td class="right"><${Button} label=${`Promote version ${one.version} of ${name}`} onClick=${() => onPromote(one)}>Promote<//></td></tr>`)}</tbody></table></div>
+      <td class="right"><${Button} problem=${problem} label=${`Promote version ${one.version} of ${name}`} onClick=${() => onPromote(one)}>Promote<//></td></tr>`)}</tbody></table></div>
     ${history.length > 0 && html`<details class="model-history"><summary>History of its aliases</summary><ul>${[...history].reverse().map((/** @type {any} */ move) => html`
       <li key=${move.id}><span class="muted">${format.time(move.time)}</span> ${move.alias} → version ${move.version}${move.reason && html`<span class="muted"> · ${clean(move.reason)}</span>`}</li>`)}</ul></details>`}
   </section>`;

@@ -43,7 +43,7 @@ function Best({ data, row, rows }) {
   const differing = listDifferences(data, rows).slice(0, MOST_SETTINGS);
   return html`<section class="panel" aria-label="Best trial">
     <h2>Best: <a href=${`#/trials/${id}`}>trial ${id}</a></h2>
-    <p class="overview-value">${format.number(data.value("best_metric", row))} <span class="muted">${metric} after ${format.number(best?.total_batches ?? data.value("total_batches", row))} batches</span></p>
+    <p class="overview-value">${data.write("best_metric", data.value("best_metric", row))} <span class="muted">${metric} after ${format.number(best?.total_batches ?? data.value("total_batches", row))} batches</span></p>
     <dl class="overview-settings">${differing.map((column) => html`<div key=${column.key}><dt title=${column.path}>${column.label}</dt><dd>${brief(data.value(column.key, row)) || "–"}</dd></div>`)}</dl>
     ${best
       ? html`<p class="muted">To use it:</p><pre>quintain checkpoint export ${best.uuid} --output=best</pre>`

@@ -7,7 +7,6 @@ import { nameOf } from "./brush.js";
 import { ChartTable } from "./chart_table.js";
 import { listHues, listShades, shadeOf, useTheme } from "./colors.js";
 import { readRange, writeRange } from "./curve_choice.js";
-import * as format from "./format.js";
 import { Plot } from "./plot.js";
 import { sortByMetric } from "./rank.js";
 import { findPoint, layDimension, listVarying } from "./scatter_choice.js";
@@ -104,7 +103,7 @@ function Slice({ data, version, rows, x, y, color, shading, selection, theme, pi
   return html`<div class="slice">
     <${Plot} caption=${onChoose && html`<button type="button" class="slice-name" title=${`${data.column(x)?.path ?? label}: enlarge`} onClick=${onChoose}>${label}</button>`} x=${axisX} y=${axisY} paint=${paint} count=${rows.length} locate=${locate} height=${isSmall ? 220 : 460}
       paintHit=${(/** @type {any} */ context, /** @type {any} */ view, /** @type {any} */ hit) => paintRing(context, view.toX(across.values[hit.row]), view.toY(up.values[hit.row]), theme.fg)}
-      tooltip=${(/** @type {any} */ hit) => html`<${TrialTip} data=${data} row=${hit.row} lines=${[[data.column(y)?.label ?? y, format.number(data.value(y, hit.row))]]} />`}
+      tooltip=${(/** @type {any} */ hit) => html`<${TrialTip} data=${data} row=${hit.row} lines=${[[data.column(y)?.label ?? y, data.write(y, data.value(y, hit.row))]]} />`}
       onPick=${(/** @type {any} */ hit) => pick(hit.row)}
       onZoom=${isSmall ? undefined : (/** @type {any} */ next) => setQuery({ sz: writeRange(next, "scatter") })}
       label=${`${data.column(y)?.label ?? y} by ${label}, ${rows.length} trials`} />

@@ -10,6 +10,8 @@ import * as format from "./format.js";
 const ROW = 30;
 const HEAD = 34;
 const GROUP_HEAD = 22;
+const GROUP_LETTER = 6.5;
+const GROUP_EDGE = 20;
 const SPARE = 8;
 const WIDTHS = { number: 96, share: 88, state: 184, duration: 112, time: 150, text: 140 };
 const CHECK = 40;
@@ -111,8 +113,8 @@ function Head({ data, rows, idsAt, columns, groups, sort, onSort, selection, onS
   const toggleAll = () => onSelect(listIds(idsAt, 0, rows.length - 1), !isAll);
   return html`<div class="grid-head" role="rowgroup">
     ${groups.length > 0 && html`<div class="grid-row grid-groups" role="presentation"><div></div>
-      ${groups.map((/** @type {{name: string, size: number}} */ { name, size }, /** @type {number} */ at) => html`
-        <div key=${at} class=${name ? "grid-group" : ""} style=${{ gridColumn: `span ${size}` }} title=${name}><bdi>${name}</bdi></div>`)}</div>`}
+      ${groups.map((/** @type {{name: string, size: number, width: number}} */ { name, size, width }, /** @type {number} */ at) => html`
+        <div key=${at} class=${name ? "grid-group" : ""} style=${{ gridColumn: `span ${size}` }} title=${name}>${format.cutPath(name, (width - GROUP_EDGE) / GROUP_LETTER)}</div>`)}</div>`}
     <div class="grid-row" role="row" aria-rowindex="1">
     <div class="grid-cell check" role="columnheader">
       <input ref=${check} type="checkbox" checked=${isAll} onChange=${toggleAll} aria-label="Select all shown trials" /></div>
@@ -162,7 +164,7 @@ function drawCell(column, data, row, { place, phase, hrefOf }) {
     const reason = format.short(data.value("reason", row), 1000);
     return h("div", props, h("span", { class: `badge state-${state.split(/[ ,]/)[0]}`, title: reason || undefined }, state));
   }
-  const text = column.key === "duration" && value === null ? soFar(data, row) : format.cell(value, column.kind);
+  const text = column.key === "duration" && value === null ? soFar(data, row) : data.write(column.key, value);
   const isWhole = column.kind !== "text" && column.kind !== "number";
   return h("div", { ...props, title: isWhole ? undefined : format.short(value, 1000) || undefined }, text);
 }
@@ -200,16 +202,17 @@ function widthOf(column) {
   return Math.min(240, Math.max(column.key === "id" ? 72 : WIDTHS[column.kind], column.label.length * 7.2 + 44));
 }
 
-/** Returns columns side by side that have the same path before their labels; none if no column has one.
- * @param {Column[]} columns @returns {{name: string, size: number}[]} */
+/** Returns columns side by side that have the same path before their labels, and how wide they are; none if no column has one.
+ * @param {Column[]} columns @returns {{name: string, size: number, width: number}[]} */
 function groupColumns(columns) {
-  /** @type {{name: string, size: number}[]} */
+  /** @type {{name: string, size: number, width: number}[]} */
   const groups = [];
-  for (const { path, label } of columns) {
-    const name = path?.slice(0, -label.length - 1) ?? "";
+  for (const column of columns) {
+    const name = column.path?.slice(0, -column.label.length - 1) ?? "";
     const last = groups[groups.length - 1];
-    if (last?.name === name) last.size += 1;
-    else groups.push({ name, size: 1 });
+    if (last?.name !== name) groups.push({ name, size: 0, width: 0 });
+    groups[groups.length - 1].size += 1;
+    groups[groups.length - 1].width += widthOf(column);
   }
   return groups.some(({ name }) => name) ? groups : [];
 }

@@ -2,7 +2,7 @@
 // Opens TensorBoard in a window of its own.
 import { post } from "./api.js";
 import { html, useState } from "./vendor/preact.js";
-import { findProblem, useUser } from "./user.js";
+import { ALL_PROJECTS, useEditProblem } from "./user.js";
 import { Button, Problem } from "./widgets.js";
 
 /** Opens TensorBoard on some runs and trials, or on all trials of an experiment.
@@ -27,7 +27,7 @@ export function OpenTensorBoard({ runs = [], trialIds = [], experimentId }) {
     setBusy(false);
   };
   const isEmpty = !runs.length && !trialIds.length && experimentId === undefined;
-  const problem = findProblem(useUser(), "editor") || (isEmpty ? "Choose what to open" : "");
-  return html`<${Button} disabled=${isBusy || Boolean(problem)} onClick=${open} title=${problem || "Open in TensorBoard"}>${isBusy ? "Starting TensorBoard …" : "TensorBoard"}<//>
+  const problem = useEditProblem(ALL_PROJECTS) || (isEmpty ? "Choose what to open" : "");
+  return html`<${Button} disabled=${isBusy} problem=${problem} onClick=${open} title="Open in TensorBoard">${isBusy ? "Starting TensorBoard …" : "TensorBoard"}<//>
     ${error && html`<${Problem} error=${error} />`}`;
 }

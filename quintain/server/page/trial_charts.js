@@ -6,7 +6,7 @@ import { Chart } from "./chart.js";
 import { AxisControls } from "./chart_parts.js";
 import { colorOf, TRAINING_DASH, useTheme } from "./colors.js";
 import { readAxes } from "./curve_choice.js";
-import { bytes, number } from "./format.js";
+import { bytes, metric as writeMetric, number } from "./format.js";
 import { clean } from "./log_lines.js";
 import { Button, Empty, toast } from "./widgets.js";
 
@@ -69,8 +69,9 @@ function MetricChart({ short, names, data, axis, smoothing, isLog }) {
       dash: names.length > 1 && name.startsWith("training/") ? TRAINING_DASH : [],
     };
   }), [axis, isDark, data.trial.start_time, ...curves]);
+  const tooltip = (/** @type {import("./chart.js").Hit} */ hit) => html`<b>${hit.series.name}</b> ${writeMetric(hit.y, names[0], data.experiment?.config?.searcher)}`;
   return html`<div class="panel"><${Chart} series=${series} xLabel=${new Map(AXES).get(axis)} xKind=${KINDS[axis]} yLabel=${clean(short)} yLog=${isLog}
-    smoothing=${smoothing} zoom=${zoom} onZoom=${setZoom} syncKey="trial-${axis}" height=${220} hasLegend=${true} /></div>`;
+    smoothing=${smoothing} zoom=${zoom} onZoom=${setZoom} tooltip=${tooltip} syncKey="trial-${axis}" height=${220} hasLegend=${true} /></div>`;
 }
 
 /** @param {TrialData} data @param {string[]} names @param {XAxis} axis @param {number[]} zoom @param {AbortSignal} signal */

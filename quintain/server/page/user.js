@@ -4,6 +4,9 @@ import { html, useEffect, useState } from "./vendor/preact.js";
 import { get } from "./api.js";
 
 const ROLES = ["viewer", "editor", "admin"];
+/** In place of a project. */
+export const ALL_PROJECTS = "";
+export const ANY_PROJECT = "*";
 
 /** @typedef {{name: string, roles: Record<string, string>, has_token: boolean}} User `roles` are by project; "" stands for all */
 
@@ -21,17 +24,25 @@ export function useUser() {
 }
 
 /** Returns why somebody may not do what needs a role over a project, or an empty text.
- * @param {User | null} user @param {string} role @param {string} [project] all if empty */
-export function findProblem(user, role, project = "") {
+ * @param {User | null} user @param {string} role @param {string} [project] one, all or any */
+export function findProblem(user, role, project = ALL_PROJECTS) {
   if (!user) return "";
   const has = (/** @type {string | undefined} */ held) => held !== undefined && ROLES.indexOf(held) >= ROLES.indexOf(role);
-  if (has(user.roles[""]) || (project && has(user.roles[project]))) return "";
-  return `This is for ${role}s of ${project ? `project ${project}` : "all projects"}; you are ${nameRoles(user)}.`;
+  const held = project === ANY_PROJECT ? Object.values(user.roles) : [user.roles[ALL_PROJECTS], user.roles[project]];
+  if (held.some(has)) return "";
+  const place = { [ALL_PROJECTS]: "all projects", [ANY_PROJECT]: "a project" }[project] ?? `project ${project}`;
+  return `This is for ${role}s of ${place}; you are ${nameRoles(user)}.`;
 }
 
-/** Returns why the user may not edit an experiment, or an empty text. @param {any} experiment */
-export function useEditProblem(experiment) {
-  return findProblem(useUser(), "editor", experiment?.config?.project || "default");
+/** Returns why the user may not edit things of a project, or an empty text. Each button that changes something asks for it.
+ * @param {string} project one, all or any */
+export function useEditProblem(project) {
+  return findProblem(useUser(), "editor", project);
+}
+
+/** The project of an experiment. @param {any} experiment @returns {string} */
+export function projectOf(experiment) {
+  return experiment?.config?.project || "default";
 }
 
 /** @param {User} user */

@@ -3,10 +3,10 @@
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/preact.js";
 import { number, outcome, percent } from "./format.js";
 
-/** @param {{onClick?: (event: any) => void, kind?: "plain"|"main"|"danger"|"quiet", title?: string, disabled?: boolean,
- *   label?: string, pressed?: boolean, type?: string, children?: any}} props */
-export function Button({ onClick, kind = "plain", title, disabled, label, pressed, type = "button", children }) {
-  return html`<button type=${type} class="button ${kind}" onClick=${onClick} title=${title} disabled=${disabled}
+/** @param {{onClick?: (event: any) => void, kind?: "plain"|"main"|"danger"|"quiet", title?: string, disabled?: boolean, problem?: string,
+ *   label?: string, pressed?: boolean, type?: string, children?: any}} props `problem` says why it can't be used now, as `useEditProblem` finds it */
+export function Button({ onClick, kind = "plain", title, disabled, problem, label, pressed, type = "button", children }) {
+  return html`<button type=${type} class="button ${kind}" onClick=${onClick} title=${problem || title} disabled=${disabled || Boolean(problem)}
     aria-label=${label} aria-pressed=${pressed === undefined ? undefined : String(pressed)}>${children}</button>`;
 }
 

@@ -17,13 +17,12 @@ from typing import Any, Final
 import numpy as np
 
 from quintain import errors
-from quintain.records.config import experiment_spec
+from quintain.records.config import experiment_spec, searcher_config
 from quintain.search import space as space_lib
 from quintain.trials import trial_context
 from quintain.trials.process import trial_loader
 
 _KERAS_MODULE: Final = "quintain.trials.keras.keras_trial"
-_DIRECTIONS: Final = "searcher.directions"
 _PROCESSES: Final = "resources.processes_per_trial"
 
 
@@ -41,7 +40,12 @@ def find_problems(
     try:
         if entrypoint is not None and entrypoint.startswith(experiment_spec.REGISTERED_PREFIX):
             task_trial = importlib.import_module("quintain.trials.task_trial")
-            _set_directions(task_trial.check(config, model_dir), config, settings)
+            labels = task_trial.check(config, model_dir).items()
+            best = {name: label.best for name, label in labels if label.best}
+            _set_by_metric("directions", best, config, settings)
+            is_known = searcher_config.METRIC_FORMAT.fullmatch
+            formats = {name: form for name, one in labels if is_known(form := one.format or "")}
+            _set_by_metric("formats", formats, config, settings)
         else:
             _offer_context(config)
             loaded = trial_loader.load_trial(model_dir or "", entrypoint)
@@ -49,7 +53,8 @@ def find_problems(
             _check_processes(config, loaded, {} if settings is None else settings)
             if loaded.controller_module == _KERAS_MODULE:
                 directions = importlib.import_module("quintain.trials.keras.keras_directions")
-                _set_directions(directions.find(pathlib.Path(model_dir or "")), config, settings)
+                best = directions.find(pathlib.Path(model_dir or ""))
+                _set_by_metric("directions", best, config, settings)
     except errors.ConfigError as error:
         return list(error.problems) or [_to_problem(str(error))]
     except errors.QuintainError as error:
@@ -59,13 +64,16 @@ def find_problems(
     return []
 
 
-def _set_directions(
-    declared: Mapping[str, str], config: Mapping[str, Any], settings: dict[str, Any] | None
+def _set_by_metric(
+    field: str,
+    declared: Mapping[str, str],
+    config: Mapping[str, Any],
+    settings: dict[str, Any] | None,
 ) -> None:
-    """Sets which values of metrics are the best; those of the config count first."""
-    own = (config.get("searcher") or {}).get("directions") or {}
+    """Sets a field of `searcher` that is by metric; what the config says counts first."""
+    own = (config.get("searcher") or {}).get(field) or {}
     if settings is not None and (declared or own):
-        settings[_DIRECTIONS] = {**declared, **own}
+        settings[f"searcher.{field}"] = {**declared, **own}
 
 
 def _check_processes(

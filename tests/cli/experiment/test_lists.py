@@ -1,4 +1,5 @@
 import csv
+import dataclasses
 import io
 import json
 
@@ -89,6 +90,17 @@ def test_best_is_the_best_trial_with_the_checkpoint_of_its_best_validation(quint
 
     _, stdout, _ = quintain("experiment", "best", 1, "-n", 3, "--json")
     assert [row["trial"] for row in json.loads(stdout)] == [2, 1]
+
+
+def test_best_writes_the_metric_in_the_format_of_its_label(quintain, calls_fake):
+    config = calls_fake.experiments[1].config
+    searcher = config["searcher"] | {"formats": {"accuracy": ".1%"}}
+    calls_fake.experiments[1] = dataclasses.replace(
+        calls_fake.experiments[1], config=config | {"searcher": searcher}
+    )
+    assert "accuracy         75.0%\n" in quintain("experiment", "best", 1)[1]
+    assert "75.0%" in quintain("experiment", "best", 1, "-n", 2)[1]
+    assert "0.75" in quintain("experiment", "best", 1, "--csv")[1]
 
 
 def test_best_of_an_experiment_without_validations_is_no_traceback(quintain, calls_fake):

@@ -124,6 +124,13 @@ def test_a_rule_that_does_not_hold_leaves_the_alias(quintain, trial_ids):
     assert json.loads(as_json)["aliases"] == {"champion": 1}
 
 
+def test_a_version_apart_from_its_name_is_an_error_with_the_right_command(quintain, registry):
+    code, _, stderr = quintain("model", "promote", "wines", "1", "staging")
+    assert code == 2
+    assert "got 'wines 1 staging'" in stderr
+    assert "`quintain model promote wines@1 staging`" in stderr
+
+
 def test_a_margin_without_a_rule_is_an_error(quintain, registry):
     code, _, stderr = quintain("model", "promote", "digits@2", "champion", "--margin=0.1")
     assert code == 2

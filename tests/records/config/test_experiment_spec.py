@@ -83,6 +83,10 @@ def test_a_config_without_a_seed_gets_one():
         ("searcher: {name: random, metric: a, max_length: 3, max_trils: 2}", r"max_trils"),
         ("searcher: {name: rndom, metric: a}", r"got 'rndom'.*Did you mean 'random'"),
         ("searcher: {name: single, metric: a}", r"max_length: missing"),
+        (
+            "searcher: {name: single, metric: a, max_length: 3, formats: {a: percent}}",
+            r"searcher\.formats\.a: got 'percent', expected one like '\.1%'",
+        ),
         ("searcher: {name: single, max_length: 2}", r"metric: missing"),
         ("searcher: {name: single, metric: a, max_length: {epochs: 2}}", r"records_per_epoch"),
         ("searcher: {name: single, metric: a, max_length: {epoch: 2}}", r"Did you mean 'epochs'"),

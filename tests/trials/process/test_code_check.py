@@ -1,5 +1,7 @@
 import pytest
 
+from quintain.core import base_task
+from quintain.nlp.tasks import translation
 from quintain.trials.keras import keras_trial  # noqa: F401
 from quintain.trials.process import code_check
 
@@ -65,9 +67,17 @@ def test_the_kind_of_a_trial_says_how_many_processes_train_it(
     assert settings == found
 
 
-def test_a_task_says_which_values_of_its_metrics_are_the_best_and_the_config_says_it_first():
+def test_a_task_says_how_its_metrics_are_ordered_and_written_and_the_config_says_it_first(
+    monkeypatch,
+):
+    labels = {
+        "token_accuracy": base_task.MetricLabel("accuracy", ".1%", best="max"),
+        "perplexity": base_task.MetricLabel("perplexity", ".2f", best="min"),
+        "exact_match": base_task.MetricLabel("exact", "+,"),  # Nothing that the page can write.
+    }
+    monkeypatch.setattr(translation.TranslationTask, "metric_labels", labels)
     settings = {}
-    searcher = {"directions": {"perplexity": "max"}}
+    searcher = {"directions": {"perplexity": "max"}, "formats": {"perplexity": ".1f"}}
     config = {"entrypoint": "experiment:translation/local", "searcher": searcher}
 
     assert code_check.find_problems(config, None, settings) == []
@@ -75,6 +85,7 @@ def test_a_task_says_which_values_of_its_metrics_are_the_best_and_the_config_say
     assert directions["token_accuracy"] == directions["perplexity"] == "max"
     assert directions["validation_loss"] == "min"
     assert "learning_rate" not in directions
+    assert settings["searcher.formats"] == {"token_accuracy": ".1%", "perplexity": ".1f"}
 
 
 def test_keras_metrics_have_the_best_values_of_their_classes(tmp_path, monkeypatch):
