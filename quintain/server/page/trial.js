@@ -5,7 +5,7 @@ import { TrialActions } from "./actions.js";
 import { get, getBuffer } from "./api.js";
 import { subscribe } from "./events.js";
 import { ConfigView, Fields } from "./config_view.js";
-import { duration, number, time } from "./format.js";
+import { duration, heldSecs, number, time } from "./format.js";
 import { flatten, readSpace, shortenPaths } from "./hparams.js";
 import { clean, shorten } from "./log_lines.js";
 import { LastLines, LogsView } from "./logs.js";
@@ -85,10 +85,9 @@ function Facts({ data, slots }) {
   const { trial, experiment } = data;
   const held = slots.map((slot) => (slot.node ? `${slot.id} (${clean(slot.node)})` : slot.id));
   const metric = experiment.config?.searcher?.metric ?? "metric";
-  const secs = trial.start_time && trial.end_time ? trial.end_time - trial.start_time : null;
   return html`<${Fields} fields=${[
     [`Best ${metric}`, number(trial.best_metric)], [`Latest ${metric}`, number(trial.latest_metric)],
-    ["Batches", number(trial.total_batches)], ["Started", time(trial.start_time)], ["Took", duration(secs)],
+    ["Batches", number(trial.total_batches)], ["Started", time(trial.start_time)], ["Took", duration(heldSecs(trial.held_secs, trial.held_since))],
     ["Slots", held.join(", ")], ["Restarts", trial.restarts || ""], ["Seed", String(trial.seed)],
     ["Began with", trial.parent_trial_id && html`<a href="#/trials/${trial.parent_trial_id}">trial ${trial.parent_trial_id}</a>`],
   ]} />`;
