@@ -283,7 +283,8 @@ STATUS = {
             "state": "ACTIVE",
             "progress": 0.62,
             "eta_secs": 2210.0,
-            "running_trials": [1],
+            "running_trials": [1, 2],
+            "work": [{"trial_id": 2, "doing": "training 40/200", "progress": 0.2}],
             "waiting_trials": [],
         }
     ],
