@@ -10,7 +10,7 @@ import enum
 import functools
 import json
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from quintain.records import team
@@ -49,6 +49,15 @@ TABLES: Final[dict[type[Any], str]] = {
     team.Grant: "grants",
 }
 """The table of each kind of record."""
+
+_HELD: Final = "FROM spans WHERE spans.trial_id = trials.id AND spans.end_time"
+DERIVED: Final[dict[type[Any], dict[str, str]]] = {
+    trial.TrialRecord: {
+        "held_secs": f"(SELECT COALESCE(SUM(end_time - start_time), 0.0) {_HELD} IS NOT NULL)",
+        "held_since": f"(SELECT MIN(start_time) {_HELD} IS NULL)",
+    }
+}
+"""Last fields of records that have no column: what is read in their place."""
 
 REVISION: Final = "0010"
 """The newest of the migrations, which makes the tables."""
@@ -115,7 +124,7 @@ def to_column(value: Any) -> Any:
 
 
 def to_record(kind: Callable[..., R], row: Sequence[Any]) -> R:
-    """Returns the record of the columns that `list_names` names, in that order.
+    """Returns the record of its fields in their order, as the database has them.
 
     Raises:
         ValueError: If what a column holds is damaged; so are other errors of values.
@@ -134,7 +143,15 @@ def list_names(kind: Any) -> tuple[str, ...]:
 
 @functools.cache
 def _list_fields(kind: Any) -> tuple[str, ...]:
-    return tuple(field.name for field in dataclasses.fields(kind))
+    derived = DERIVED.get(kind, {})
+    return tuple(field.name for field in dataclasses.fields(kind) if field.name not in derived)
+
+
+def select(kind: Any, names: Iterable[str], instead: Mapping[str, str] | None = None) -> str:
+    """Returns the columns of a query for fields of records; `instead` has others for some."""
+    # `group` is a word of SQL.
+    others = {**DERIVED.get(kind, {}), **(instead or {})}
+    return ", ".join(others.get(name, f'"{name}"') for name in names)
 
 
 @functools.cache

@@ -22,10 +22,9 @@ class Queries:
         self, kind: type[R], where: "Where", order: str, instead: Mapping[str, str] | None = None
     ) -> list[R]:
         """Returns records; `instead` has what is read in place of columns."""
-        instead = instead or {}
-        # `group` is a word of SQL.
-        names = ", ".join(instead.get(name, f'"{name}"') for name in columns.list_names(kind))
-        query = f"SELECT {names} FROM {columns.TABLES[kind]} {where} {order}"
+        names = (*columns.list_names(kind), *columns.DERIVED.get(kind, {}))
+        fields = columns.select(kind, names, instead)
+        query = f"SELECT {fields} FROM {columns.TABLES[kind]} {where} {order}"
         return [columns.to_record(kind, row) for row in self._select(query, where.values)]
 
     def _get(self, kind: type[R], key: str, value: Any) -> R:

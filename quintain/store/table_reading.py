@@ -8,8 +8,8 @@ import itertools
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from quintain.records.rows import change, curve, metric, states
-from quintain.store import curve_reading, queries
+from quintain.records.rows import change, curve, metric, states, trial
+from quintain.store import columns, curve_reading, queries
 
 _NUM_ROWS: Final = 1000
 
@@ -45,9 +45,10 @@ class TableReader(curve_reading.CurveReader):
 
         Args:
             experiment_id: The experiment.
-            names: The columns, as the store has them: hyperparameters are JSON.
+            names: Fields of trials, as the store has them: hyperparameters are JSON.
         """
-        query = f"SELECT {_quote(names)} FROM trials WHERE experiment_id = :id ORDER BY id"
+        fields = columns.select(trial.TrialRecord, names)
+        query = f"SELECT {fields} FROM trials WHERE experiment_id = :id ORDER BY id"
         return _read_columns(names, self._select(query, {"id": experiment_id}))
 
     def read_curve_columns(self, experiment_id: int) -> dict[str, list[Any]]:

@@ -328,11 +328,15 @@ class StoreSuite(store_change_suite.ChangeSuite, store_curve_suite.CurveSuite):
             session.save_launch(dataclasses.replace(record, state=launch.LaunchState.RUNNING))
             going = launch.Span("x", trial_id, owner, (0, 1), 1.0)
             assert session.list_spans(owner) == session.list_spans(since=9e9) == [going]
+            assert session.get_trial(trial_id).find_duration(4.0) == 3.0
             session.delete_launch("x")
         with store.reading() as session:
             (ended,) = session.list_spans()
             assert ended.end_time is not None
             assert dataclasses.replace(ended, end_time=None) == going
+            assert session.get_trial(trial_id).find_duration(0.0) == ended.end_time - 1.0
+            held = session.read_trial_columns(owner, ["held_secs", "held_since"])
+            assert held == {"held_secs": [ended.end_time - 1.0], "held_since": [None]}
             assert session.list_spans(owner + 1) == []
             assert session.list_spans(since=ended.end_time) == []
             assert session.list_spans(owner, since=ended.end_time - 1) == [ended]

@@ -16,7 +16,7 @@ function makeTable() {
     cursor: "abcdefgh-7", num_trials: 2,
     columns: {
       id: [1, 2], state: ["ACTIVE", "ERROR"], best_metric: [0.5, "NaN"], latest_metric: [0.5, null], total_batches: [20, 0],
-      start_time: [100, 100], end_time: [null, 130],
+      start_time: [100, 100], end_time: [null, 130], held_secs: [5, 30], held_since: [110, null],
     },
     hparams: { "model.units": [4, 8], rate: [0.1, "Infinity"] },
     metrics: { "validation/accuracy": { last: [0.4, null], min: [0.4, null], max: [0.5, null] }, "training/score": { best_is: "min", last: [2, 3], min: [1, 3], max: [2, 4] } },

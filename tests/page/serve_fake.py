@@ -90,6 +90,8 @@ class Home:
             "start_time": begin,
             "end_time": None if state == "ACTIVE" else begin + draw.expovariate(1 / 60),
             "reason": "exit code 1: <b>loss</b> is NaN" if state == "ERROR" else "",
+            "held_secs": 0.0 if state == "ACTIVE" else draw.expovariate(1 / 60),
+            "held_since": begin if state == "ACTIVE" else None,
         }
 
     def to_curve(self, trial: dict[str, Any], name: str) -> tuple[array.array, ...]:
@@ -281,7 +283,8 @@ STATUS = {
             "state": "ACTIVE",
             "progress": 0.62,
             "eta_secs": 2210.0,
-            "running_trials": [1],
+            "running_trials": [1, 2],
+            "work": [{"trial_id": 2, "doing": "training 40/200", "progress": 0.2}],
             "waiting_trials": [],
         }
     ],

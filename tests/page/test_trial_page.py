@@ -110,6 +110,19 @@ def test_a_stopped_trial_says_its_rung(serve, open_page):
     page.get_by_role("row", name="state").get_by_text("stopped, rung 0").wait_for()
 
 
+def test_a_running_trial_says_what_it_does_how_far_it_is_and_what_it_took(serve, open_page):
+    server = serve(num_trials=20)
+    server.home.trials[1] |= {"state": "ACTIVE", "end_time": None, "held_secs": 90.0}
+
+    page = open_page(server, "#/trials/2")
+    page.get_by_text("training 40/200").wait_for()
+    page.get_by_role("progressbar", name="progress of the trial").get_by_text("20 %").wait_for()
+    page.get_by_text("1 min 30 s").wait_for()
+    page.goto(page.url.partition("#")[0] + "#/experiments/1?tab=trials")
+    row = page.get_by_role("row").filter(has_text="training 40/200")
+    row.get_by_text("1 min 30 s").wait_for()
+
+
 def test_logs_of_a_failed_trial_are_read_from_their_end(server, visit):
     page = visit.page
     visit.open(server.sign_in.build_link(), "/trials/1")

@@ -1,8 +1,10 @@
 import dataclasses
+import json
 
 import pytest
 
 from quintain.records.rows import launch
+from quintain.server.feed import changes
 
 
 @pytest.fixture
@@ -34,3 +36,12 @@ def test_it_is_listed_of_an_experiment_or_a_time(http, spans):
     assert [span[1] for span in later["spans"]] == [2, 2]
     assert http("GET", "/api/v1/timeline?experiment_id=9").status == 404
     assert http("GET", "/api/v1/timeline?since=then").status == 400
+
+
+def test_followers_are_told_what_trials_took_as_launches_begin_and_end(store, spans):
+    with store.reading() as session:
+        found = json.loads(
+            changes.read(session, session.get_change_bounds()[1] - 3).encode(1, None)
+        )
+    took = [(one["id"], one["held_secs"], one["held_since"]) for one in found["trials"]]
+    assert took == [(1, spans[0].end_time - 10.0, None), (2, 0.0, 20.0)]

@@ -109,14 +109,15 @@ def build_table(snapshot: snapshot_lib.Snapshot, num_rows: int) -> "console.Grou
         text.Text(elapsed),
     )
     rows = table.Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    best = snapshot.best
+    shown = _choose(snapshot, num_rows)
+    states_width = max((len(snapshot.describe(trial)) for trial in shown), default=0)
     # Narrow terminals take the room from the hyperparameters.
-    widths = {"trial": 5, "state": 9, "batches": 7, "latest": 7, "best": 7}
+    widths = {"trial": 5, "state": max(states_width, 9), "batches": 7, "latest": 7, "best": 7}
     for name, width in widths.items():
         justify: Literal["left", "right"] = "left" if name == "state" else "right"
         rows.add_column(name, justify=justify, no_wrap=True, min_width=width)
     rows.add_column("hyperparameters", no_wrap=True, overflow="ellipsis")
-    best = snapshot.best
-    shown = _choose(snapshot, num_rows)
     for trial in shown:
         is_best = best is not None and trial.id == best.id
         state = snapshot.describe(trial)

@@ -82,6 +82,9 @@ class Preview:
     measured_in: int | None = None
     """Experiment in which `secs_per_batch` was measured; None if it was given."""
 
+    is_of_whole_trials: bool = False
+    """Whether that has a share of starts, validations and checkpoints."""
+
     @property
     def rungs(self) -> list[dict[str, int]]:
         """Returns how many trials would stop at which length, shortest first."""
@@ -136,12 +139,12 @@ def preview(
     """
     file = experiment_file.load(config_file, assignments, template)
     found = simulate(file.config)
-    secs, measured_in = seconds_per_batch, None
-    if secs is None:
-        secs, measured_in = _measure_secs_per_batch(file.config.entrypoint) or (None, None)
-    if secs is not None:
-        found = _with_times(found, file.config, secs, num_slots)
-        found = dataclasses.replace(found, measured_in=measured_in)
+    if seconds_per_batch is None:
+        found = _measure_secs_per_batch(found, file.config.entrypoint)
+    else:
+        found = dataclasses.replace(found, secs_per_batch=seconds_per_batch)
+    if found.secs_per_batch is not None:
+        found = _with_times(found, file.config, found.secs_per_batch, num_slots)
     if as_json:
         output.print_json({**vars(found), "rungs": found.rungs})
         return
@@ -219,9 +222,7 @@ def _with_times(
     at_once = min(at_once, found.max_concurrent_trials)
     longest = max((trial.batches for trial in found.trials), default=0)
     secs = secs_per_batch * max(found.total_batches / at_once, longest)
-    return dataclasses.replace(
-        found, secs_per_batch=secs_per_batch, expected_secs=secs, num_slots=slots
-    )
+    return dataclasses.replace(found, expected_secs=secs, num_slots=slots)
 
 
 def _count_slots() -> int:
@@ -237,27 +238,35 @@ def _count_slots() -> int:
     return len(slots.find_slots())
 
 
-def _measure_secs_per_batch(entrypoint: str | None) -> tuple[float, int] | None:
-    """Returns what a batch took in the newest experiment with an entrypoint, and its number."""
+def _measure_secs_per_batch(found: Preview, entrypoint: str | None) -> Preview:
+    """Adds what a batch took in the newest experiment with an entrypoint, if there is one."""
     from quintain.cli import connect
     from quintain.client.home import home as home_lib
     from quintain.client.home import home_database
 
     home = home_lib.find_home()
     if home_lib.find_master(home) is None and not home_database.exists(home.path):
-        return None
+        return found
     with connect.open_calls() as calls:
         for experiment in reversed(calls.list_experiments(include_archived=True)):
             if experiment.config.get("entrypoint") != entrypoint:
                 continue
             times: list[float] = []
+            wholes: list[float] = []  # Trials of one workload are measured with all that they did.
             for trial in calls.list_trials(experiment.id)[-_HISTORY_TRIALS:]:
                 times += _time_batches(
                     calls.list_metrics(trial.id, group=metric_lib.MetricGroup.TRAINING)
                 )
-            if times:
-                return statistics.median(times), experiment.id
-    return None
+                if trial.held_secs and trial.total_batches:
+                    wholes.append(trial.held_secs / trial.total_batches)
+            if times or wholes:
+                return dataclasses.replace(
+                    found,
+                    secs_per_batch=statistics.median(times or wholes),
+                    measured_in=experiment.id,
+                    is_of_whole_trials=not times,
+                )
+    return found
 
 
 def _time_batches(rows: Sequence[metric_lib.MetricRow]) -> list[float]:
@@ -299,7 +308,8 @@ def _print(found: Preview, *, show_all: bool) -> None:
     if found.expected_secs is not None:
         origin = ""
         if found.measured_in is not None:
-            origin = f", measured in experiment {found.measured_in}, without validations"
+            all_else = "with starts and" if found.is_of_whole_trials else "without"
+            origin = f", measured in experiment {found.measured_in}, {all_else} validations"
         fields["expected time"] = (
             f"{output.format_secs(found.expected_secs)} on {found.num_slots} "
             f"slot{'s' if found.num_slots != 1 else ''} "

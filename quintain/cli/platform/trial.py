@@ -81,6 +81,7 @@ def describe(trial_id: int, shows_all: bool, as_json: bool, as_csv: bool) -> Non
             "started from trial": found.parent_trial_id,
             "started": output.format_time(found.start_time),
             "ended": output.format_time(found.end_time),
+            "took": output.format_secs(found.find_duration(time.time())),
         }
     )
     if validations:

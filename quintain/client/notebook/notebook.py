@@ -163,7 +163,7 @@ class Experiment:
     def trials(self, where: str = "", *, sort: str = "", limit: int | None = None) -> Any:
         """Returns its trials as a DataFrame, a row for each, by number.
 
-        Columns are those of the store, `hparams.PATH` for each hyperparameter, and
+        Columns are those of the store, `duration`, `hparams.PATH` for each hyperparameter, and
         `GROUP/NAME.best` and `GROUP/NAME.last` for each metric.
 
         Args:
@@ -176,7 +176,9 @@ class Experiment:
         """
         pandas = frames.load("pandas")
         table = self._client.get_table(self.id)
-        columns = {name: list(values) for name, values in table.columns.items()}
+        named = table.name_all()
+        names = [name for name in (*table.columns, trial_table.DURATION) if name in named]
+        columns = {name: list(named[name]) for name in names}
         for name in ("best_metric", "latest_metric"):
             columns[name] = frames.to_numbers(columns[name])
         for path, values in table.hparams.items():

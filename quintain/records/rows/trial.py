@@ -161,3 +161,24 @@ class TrialRecord:
 
     note: str = ""
     """The user's words for it."""
+
+    held_secs: float = 0.0
+    """Seconds for which its launches that have ended held slots; it follows from those."""
+
+    held_since: float | None = None
+    """Seconds since the epoch, when the launch that holds slots now got them; it follows, too."""
+
+    def find_duration(self, now: float) -> float | None:
+        """Returns the seconds for which it held slots until now; None if it never did."""
+        return find_duration(self.held_secs, self.held_since, now)
+
+
+def find_duration(held_secs: float | None, held_since: float | None, now: float) -> float | None:
+    """Returns what a trial took until now; see `TrialRecord.held_secs`.
+
+    Example:
+        >>> [find_duration(*held, now=9.0) for held in ((2.0, None), (2.0, 5.0), (0.0, None))]
+        [2.0, 6.0, None]
+    """
+    current = 0.0 if held_since is None else max(now - held_since, 0.0)
+    return (held_secs or 0.0) + current if held_secs or held_since is not None else None

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 from quintain import errors
 from quintain.config import provenance
 from quintain.files import csv_files
-from quintain.records.rows import codec
+from quintain.records.rows import codec, trial
 from quintain.records.views import trial_filter, trial_names
 
 COLUMNS: Final = (
@@ -30,11 +30,13 @@ COLUMNS: Final = (
     "reason",
     "note",
     "latest_checkpoint",
+    "held_secs",
+    "held_since",
 )
-"""What the store keeps of a trial besides its hyperparameters."""
+"""What the store has of a trial besides its hyperparameters."""
 
 DURATION: Final = "duration"
-"""A column that follows from others: seconds from the start to the end, or until now."""
+"""A column that stands for the last two: seconds for which it held slots, until now."""
 
 _NUM_TEXTS: Final = 1000
 
@@ -101,10 +103,8 @@ class TrialTable:
         """Returns all columns by their full names; see `trial_names`."""
         named: dict[str, Sequence[Any]] = dict(self.columns)
         now = time.time()
-        named[DURATION] = [
-            None if start is None else max((now if end is None else end) - start, 0.0)
-            for start, end in zip(named["start_time"], named["end_time"], strict=True)
-        ]
+        held = zip(named.pop("held_secs"), named.pop("held_since"), strict=True)
+        named[DURATION] = [trial.find_duration(secs, since, now) for secs, since in held]
         named |= {f"{trial_names.HPARAMS}{name}": values for name, values in self.hparams.items()}
         for name, found in self.metrics.items():
             for statistic in trial_names.STATISTICS:

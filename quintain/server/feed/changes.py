@@ -93,7 +93,8 @@ def read(session: "reading.Reader", after: int) -> Batch | None:
             ((each.experiment_id, None), each.experiment_id)
             for each in by_kind[_Kind.EXPERIMENT_DELETED]
         ],
-        "trials": _read_trials(session, by_kind[_Kind.TRIAL]),
+        # What launches took is what their trials took.
+        "trials": _read_trials(session, [*by_kind[_Kind.TRIAL], *by_kind[_Kind.RUN]]),
         "cuts": [(_own(each), [each.trial_id, int(each.ref or 0)]) for each in by_kind[_Kind.CUT]],
         "metrics": _read_metrics(session, by_kind[_Kind.METRICS]),
         "logs": [

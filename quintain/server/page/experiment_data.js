@@ -3,7 +3,7 @@
 // No drawing here, and no network but the two functions that it is given.
 import { ColumnArray } from "./column.js";
 import { CurveCache } from "./curve_cache.js";
-import { cell, isNumber, metric as writeMetric, outcome, toNumber } from "./format.js";
+import { cell, heldSecs, isNumber, metric as writeMetric, outcome, toNumber } from "./format.js";
 import { flatten, readSpace, shortenPaths } from "./hparams.js";
 
 /** @typedef {import("./column.js").Column} Column */
@@ -272,9 +272,9 @@ export class ExperimentData {
     for (const { key, kind } of TRIAL_COLUMNS) {
       if (key !== "duration") this.arrays.set(key, new ColumnArray(kind, table.columns[key] ?? Array(this.numRows).fill(null)));
     }
-    const { start_time: starts, end_time: ends } = table.columns;
-    const durations = Array.from({ length: this.numRows }, (_, row) => lasted(starts?.[row], ends?.[row]));
-    this.arrays.set("duration", new ColumnArray("duration", durations));
+    const { held_secs: held, held_since: since } = table.columns;
+    for (const key of ["duration", "held_secs", "held_since"]) this.arrays.set(key, new ColumnArray("duration", []));
+    for (let row = 0; row < this.numRows; row += 1) this.#setHeld(row, held?.[row], since?.[row]);
     table.columns.id.forEach((/** @type {number} */ id, /** @type {number} */ row) => this.rows.set(id, row));
     const order = new Map(this.hparams.map(({ path }, at) => [path, at]));
     const paths = Object.keys(table.hparams).sort((a, b) => (order.get(a) ?? 1e9) - (order.get(b) ?? 1e9));
@@ -320,6 +320,13 @@ export class ExperimentData {
     column.label = `${this.shortName(name)} (${part})`;
   }
 
+  /** Sets what a trial took; that of one which runs grows. @param {number} row @param {number | null} [secs] @param {number | null} [since] */
+  #setHeld(row, secs, since) {
+    this.arrays.get("held_secs")?.set(row, secs);
+    this.arrays.get("held_since")?.set(row, since);
+    this.arrays.get("duration")?.set(row, (since ?? null) === null ? heldSecs(secs, since) : null);
+  }
+
   /** @param {any} record */
   #setTrial(record) {
     let row = this.rows.get(record.id);
@@ -330,7 +337,7 @@ export class ExperimentData {
       for (const array of this.arrays.values()) array.set(row, null);
     }
     for (const { key } of TRIAL_COLUMNS) if (key in record) this.arrays.get(key)?.set(row, record[key]);
-    this.arrays.get("duration")?.set(row, lasted(record.start_time, record.end_time));
+    this.#setHeld(row, record.held_secs, record.held_since);
     for (const [path, value] of Object.entries(flatten(record.hparams))) {
       if (!this.arrays.has(`hparams.${path}`)) {
         this.#addHparam(path, Array(this.numRows).fill(null));
@@ -377,9 +384,4 @@ export class ExperimentData {
     better(part("min"), true);
     better(part("max"), false);
   }
-}
-
-/** Seconds from start to end; null while it goes on. @param {number | null | undefined} start @param {number | null | undefined} end */
-function lasted(start, end) {
-  return start !== null && start !== undefined && end !== null && end !== undefined ? end - start : null;
 }

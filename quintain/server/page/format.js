@@ -67,6 +67,13 @@ export function duration(secs) {
   return pair(Math.floor(whole / 3600), 24, "d", "h");
 }
 
+/** Returns the seconds for which a trial held slots until now; null if it never did.
+ * @param {number | null | undefined} secs in launches that have ended @param {number | null | undefined} since when the present one began */
+export function heldSecs(secs, since) {
+  if (since === null || since === undefined) return secs || null;
+  return (secs ?? 0) + Math.max(0, Date.now() / 1000 - since);
+}
+
 /** Returns a size as `512 B`, `1.5 kB`, `3.2 GB`.
  * @param {number | null | undefined} size */
 export function bytes(size) {

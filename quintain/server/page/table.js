@@ -164,7 +164,8 @@ function drawCell(column, data, row, { place, phase, hrefOf }) {
     const reason = format.short(data.value("reason", row), 1000);
     return h("div", props, h("span", { class: `badge state-${state.split(/[ ,]/)[0]}`, title: reason || undefined }, state));
   }
-  const text = column.key === "duration" && value === null ? soFar(data, row) : data.write(column.key, value);
+  const took = column.key === "duration" ? format.heldSecs(data.value("held_secs", row), data.value("held_since", row)) : value;
+  const text = data.write(column.key, took);
   const isWhole = column.kind !== "text" && column.kind !== "number";
   return h("div", { ...props, title: isWhole ? undefined : format.short(value, 1000) || undefined }, text);
 }
@@ -185,11 +186,6 @@ function drawGroupCell(column, data, { rows, ids, name }, { place, isOpen, onFol
 export function listIds(idsAt, from, to) {
   const [first, last] = [Math.min(from, to), Math.max(from, to)];
   return Array.from({ length: last - first + 1 }, (_, at) => idsAt(first + at)).flat();
-}
-
-/** How long a trial that goes on took so far. @param {any} data @param {number} row */
-function soFar(data, row) {
-  return data.value("state", row) === "ACTIVE" ? format.duration(Date.now() / 1000 - data.value("start_time", row)) : "";
 }
 
 /** @param {Column} column */

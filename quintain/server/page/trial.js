@@ -5,7 +5,7 @@ import { TrialActions } from "./actions.js";
 import { get, getBuffer } from "./api.js";
 import { subscribe } from "./events.js";
 import { ConfigView, Fields } from "./config_view.js";
-import { duration, metric as writeMetric, number, time } from "./format.js";
+import { duration, heldSecs, metric as writeMetric, number, time } from "./format.js";
 import { flatten, readSpace, shortenPaths } from "./hparams.js";
 import { clean, shorten } from "./log_lines.js";
 import { LastLines, LogsView } from "./logs.js";
@@ -86,10 +86,9 @@ function Facts({ data, slots }) {
   const held = slots.map((slot) => (slot.node ? `${slot.id} (${clean(slot.node)})` : slot.id));
   const metric = experiment.config?.searcher?.metric ?? "metric";
   const write = (/** @type {unknown} */ value) => writeMetric(value, metric, experiment.config?.searcher);
-  const secs = trial.start_time && trial.end_time ? trial.end_time - trial.start_time : null;
   return html`<${Fields} fields=${[
     [`Best ${metric}`, write(trial.best_metric)], [`Latest ${metric}`, write(trial.latest_metric)],
-    ["Batches", number(trial.total_batches)], ["Started", time(trial.start_time)], ["Took", duration(secs)],
+    ["Batches", number(trial.total_batches)], ["Started", time(trial.start_time)], ["Took", duration(heldSecs(trial.held_secs, trial.held_since))],
     ["Slots", held.join(", ")], ["Restarts", trial.restarts || ""], ["Seed", String(trial.seed)],
     ["Began with", trial.parent_trial_id && html`<a href="#/trials/${trial.parent_trial_id}">trial ${trial.parent_trial_id}</a>`],
   ]} />`;

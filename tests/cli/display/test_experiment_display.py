@@ -56,7 +56,7 @@ def test_the_table_shows_what_trials_do_and_marks_the_best(taken):
     status = master_status.ExperimentStatus(1, states.ExperimentState.ACTIVE, work=work)
     taken = dataclasses.replace(taken, trials=[running, *taken.trials[1:]], status=status)
     text = io.StringIO()
-    console.Console(file=text, width=120).print(experiment_display.build_table(taken, 10))
+    console.Console(file=text, width=60).print(experiment_display.build_table(taken, 10))
 
     lines = text.getvalue().splitlines()
     assert lines[0].startswith("Experiment 1  digits")

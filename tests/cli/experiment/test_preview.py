@@ -1,4 +1,5 @@
 import csv
+import dataclasses
 import io
 import json
 
@@ -117,6 +118,12 @@ def test_the_time_is_measured_in_the_newest_experiment_with_the_entrypoint(
 
     _, stdout, _ = quintain("experiment", "preview", write(PBT), "--slots", 1)
     assert "expected time" not in stdout
+
+    monkeypatch.setattr(calls_fake, "list_metrics", lambda *_, **__: [])
+    for number, trial in calls_fake.trials.items():
+        calls_fake.trials[number] = dataclasses.replace(trial, held_secs=0.5 * trial.total_batches)
+    _, stdout, _ = quintain("experiment", "preview", write(ASHA), "--slots", 1)
+    assert "(0.5 s a batch, measured in experiment 1, with starts and validations)" in stdout
 
 
 def test_steps_are_counted_in_batches_and_clones_name_their_origin(quintain, write):

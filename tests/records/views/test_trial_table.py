@@ -13,6 +13,7 @@ def make_table():
         "state": ["ACTIVE", "COMPLETED", "ERROR", "COMPLETED"],
         "start_time": [1.0, 1.0, None, 5.0],
         "end_time": [11.0, 4.0, None, 10.0],
+        "held_secs": [10.0, 3.0, 0.0, 5.0],
     }
     hparams = trial_table.to_hparam_columns(
         ['{"lr":0.1,"a":{"b":"x"}}', '{"lr":0.2,"a":{"b":"y"}}', '{"lr":0.3}', '{"lr":0.2}']
