@@ -24,6 +24,24 @@ _REGISTERED: Final = re.compile(
 )
 
 
+class Choice(click.Choice[str]):
+    """One of several words, which shells complete; an error names the nearest."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Returns the word.
+
+        Raises:
+            ConfigError: If it is none of them.
+        """
+        if value not in self.choices:
+            name = "value" if param is None else param.opts[0]
+            raise errors.ConfigError(
+                f"{name}: got {value!r}, expected one of {', '.join(self.choices)}."
+                f"{errors.suggest(value, self.choices)}"
+            )
+        return str(value)
+
+
 def combine(*options: Callable[[F], F]) -> Callable[[F], F]:
     """Returns the decorator that adds several options, which help shows in this order."""
 
@@ -86,22 +104,6 @@ experiment_options = combine(
 )
 """Adds the flags that choose and change an experiment."""
 
-
-checkpoint_option = click.option(
-    "--checkpoint", metavar="PATH", help="Checkpoint to use; the newest one by default."
-)
-"""Adds `--checkpoint`, for commands that use a trained model."""
-
-model_options = combine(
-    click.option(
-        "--model-dir",
-        required=True,
-        metavar="DIR",
-        help="Directory of a trained run or of an export.",
-    ),
-    checkpoint_option,
-)
-"""Adds the options that say which trained model a command uses."""
 
 search_options = combine(
     click.option(
@@ -244,20 +246,6 @@ traceback_option = click.option(
     help="Show where in the program an error arose.",
 )
 """Adds `--traceback`, which the border of the process looks for."""
-
-
-def check_choice(name: str, value: str, choices: tuple[str, ...]) -> str:
-    """Returns `value` if it is one of `choices`.
-
-    Raises:
-        ConfigError: Naming the nearest choice.
-    """
-    if value not in choices:
-        raise errors.ConfigError(
-            f"{name}: got {value!r}, expected one of {', '.join(choices)}."
-            f"{errors.suggest(value, choices)}"
-        )
-    return value
 
 
 def build_parse_options(**flags: Any) -> "experiment_parser.ParseConfigOptions":

@@ -24,6 +24,11 @@ _WAIT: Final = "wait_secs"
 _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+
+_SECRET: Final = "secret"
+Secret = typing.Annotated[T, _SECRET]
+"""Type of an argument that may hold secrets, such as a config: no log has its value."""
 
 
 class Place(enum.Enum):
@@ -52,6 +57,9 @@ class Parameter(typing.NamedTuple):
     kind: Any
     default: Any
     """`inspect.Parameter.empty` if there is none."""
+
+    is_secret: bool
+    """Whether it may hold secrets."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,6 +109,7 @@ class Call:
     def parameters(self) -> list[Parameter]:
         """The arguments, in order."""
         kinds = typing.get_type_hints(self.function)
+        marked = typing.get_type_hints(self.function, include_extras=True)
         declared = list(inspect.signature(self.function).parameters.values())[1:]
         return [
             Parameter(
@@ -109,6 +118,7 @@ class Call:
                 self._find_place(each.name, kinds.get(each.name, Any)),
                 kinds.get(each.name, Any),
                 each.default,
+                _SECRET in getattr(marked.get(each.name), "__metadata__", ()),
             )
             for each in declared
         ]

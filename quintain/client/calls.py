@@ -12,7 +12,7 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any, Final
 
-from quintain.client.call_table import call
+from quintain.client.call_table import Secret, call
 from quintain.records import team
 from quintain.records.config import provenance
 from quintain.records.rows import checkpoint as checkpoint_lib
@@ -215,15 +215,15 @@ class MasterCalls(Calls):
     @call("POST", "/experiments", status=201, timeout_secs=_COMMAND_SECS, origin="provenance")
     def create_experiment(
         self,
-        config_text: str,
+        config_text: Secret[str],
         model_dir: pathlib.Path | None = None,
         *,
         upload: str | None = None,
         source: str = "config",
-        overrides: Sequence[str] = (),
+        overrides: Secret[Sequence[str]] = (),
         parent_id: int | None = None,
         activate: bool = True,
-        origin: provenance.Provenance | None = None,
+        origin: Secret[provenance.Provenance | None] = None,
     ) -> experiment_lib.Experiment:
         """Creates an experiment.
 
@@ -283,7 +283,10 @@ class MasterCalls(Calls):
 
     @call("POST", "/experiments/{experiment_id}/fork", status=201, timeout_secs=_COMMAND_SECS)
     def fork_experiment(
-        self, experiment_id: int, config_text: str | None = None, overrides: Sequence[str] = ()
+        self,
+        experiment_id: int,
+        config_text: Secret[str | None] = None,
+        overrides: Secret[Sequence[str]] = (),
     ) -> experiment_lib.Experiment:
         """Creates an experiment from another one's code and config.
 
@@ -295,7 +298,7 @@ class MasterCalls(Calls):
 
     @call("POST", "/experiments/{experiment_id}/continue", timeout_secs=_COMMAND_SECS)
     def continue_experiment(
-        self, experiment_id: int, overrides: Sequence[str] = ()
+        self, experiment_id: int, overrides: Secret[Sequence[str]] = ()
     ) -> experiment_lib.Experiment:
         """Goes on with an experiment that has ended, with a larger budget for example."""
 
@@ -315,7 +318,7 @@ class MasterCalls(Calls):
 
     @call("POST", "/trials/{trial_id}/continue", status=201, timeout_secs=_COMMAND_SECS)
     def continue_trial(
-        self, trial_id: int, overrides: Sequence[str] = ()
+        self, trial_id: int, overrides: Secret[Sequence[str]] = ()
     ) -> experiment_lib.Experiment:
         """Creates an experiment of one trial that begins with the newest checkpoint of another."""
 
@@ -356,7 +359,7 @@ class MasterCalls(Calls):
     def register_path(
         self,
         name: str,
-        receipt: registered_model.Receipt,
+        receipt: Secret[registered_model.Receipt],
         *,
         alias: str = "",
         note: str = "",

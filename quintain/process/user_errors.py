@@ -18,6 +18,7 @@ import site
 import sys
 import sysconfig
 import traceback
+import types
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
@@ -156,6 +157,17 @@ def locate(source: Any) -> Frame:
     starts = [line.lstrip().startswith(("class ", "def ", "async def ")) for line in lines]
     line = first + (starts.index(True) if any(starts) else 0)  # Decorators stand before it.
     return Frame(str(inspect.getsourcefile(source)), line, name)
+
+
+def skip_own_frames(frames: types.TracebackType | None) -> types.TracebackType | None:
+    """Returns a traceback from the first line of the user's on; all of it if there is none."""
+    part = frames
+    while part is not None:
+        code = part.tb_frame.f_code
+        if _is_users(Frame(code.co_filename, part.tb_lineno, code.co_name)):
+            return part
+        part = part.tb_next
+    return frames
 
 
 def find_cause(error: BaseException) -> str:

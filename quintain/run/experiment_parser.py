@@ -369,6 +369,14 @@ def _choose_name(options: ParseConfigOptions, layers: Sequence[_Layer]) -> str:
         return options.experiment
     if named:
         return str(named[-1][0])
+    if options.model_dir:
+        is_there = file_io.isdir(options.model_dir)
+        raise errors.ConfigError(
+            f"--model-dir: got {options.model_dir!r}, "
+            f"{'where no params.yaml is' if is_there else 'which is not there'}; expected the "
+            "directory of a run. Give another one, or --experiment=NAME for a new run there "
+            "(`quintain config list` shows the names)."
+        )
     raise errors.ConfigError(
         "experiment: missing. Give --experiment=NAME (`quintain config list` shows the names), or "
         "the --model-dir of a run."

@@ -91,6 +91,10 @@ def test_a_misspelt_option_names_the_nearest(quintain):
             "plain,wmt_transformer/base\nplain,wmt_transformer/large\n",
         ),
         (
+            "quintain train --mode = continuous",
+            "plain,continuous_eval\nplain,continuous_train_and_eval\n",
+        ),
+        (
             "quintain train --experiment = wmt",  # Bash makes three words of it.
             "plain,wmt_transformer/base\nplain,wmt_transformer/large\n",
         ),

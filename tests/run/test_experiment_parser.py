@@ -212,6 +212,8 @@ def test_the_data_service_flag_is_for_training_and_evaluation():
     ("options", "message"),
     [
         ({}, "experiment: missing"),
+        ({"model_dir": "no [way]"}, r"got 'no \[way\]', which is not there; expected the dir"),
+        ({"model_dir": "."}, r"got '\.', where no params\.yaml is; expected the directory"),
         ({"experiment": "test/lin"}, "Did you mean 'test/line'"),
         ({"experiment": "test/line", "params_override": "a.b=1"}, "--params-override: a: unknown"),
     ],

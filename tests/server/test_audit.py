@@ -65,6 +65,21 @@ def test_configs_and_values_that_may_be_secrets_are_left_out(http, over_http):
     ] * 2
 
 
+def test_each_argument_of_a_change_is_told_unless_its_declaration_calls_it_secret():
+    calls = call_table.list_calls(calls_lib.MasterCalls).values()
+    given = [each for one in calls if one.method != "GET" for each in one.parameters]
+    assert {each.name for each in given if each.is_secret} == {
+        "config_text", "origin", "overrides", "receipt",
+    }  # fmt: skip
+    # Whoever adds one says here that it never holds a secret.
+    assert {each.name for each in given if not each.is_secret} == {
+        "activate", "alias", "changes", "checkpoint", "command", "drain", "experiment_id", "margin",
+        "metric_name", "model_dir", "name", "not_worse_than", "note", "parent_id", "paths",
+        "project", "role", "source", "stays", "trial_id", "upload", "uuid", "version",
+        "with_aliases",
+    }  # fmt: skip
+
+
 def test_all_calls_that_change_something_are_declared_with_another_method():
     calls = call_table.list_calls(calls_lib.MasterCalls).values()
     reads = {each.name for each in calls if each.method == "GET"}

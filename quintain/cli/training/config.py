@@ -1,8 +1,9 @@
 """`quintain config`: shows, lists, compares and describes experiments."""
 
 import json
+import operator
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -12,6 +13,12 @@ from quintain.files import file_io
 
 if TYPE_CHECKING:
     from quintain.config import provenance
+
+
+_EXPERIMENT_COLUMNS: Final[tuple[output.Column[tuple[str, str]], ...]] = (
+    output.Column("experiment", operator.itemgetter(0)),
+    output.Column("description", operator.itemgetter(1), can_shrink=True),
+)
 
 
 @click.group(cls=LazyGroup)
@@ -37,9 +44,7 @@ def list_experiments(as_json: bool, imports: tuple[str, ...]) -> None:
     if as_json:
         click.echo(json.dumps(experiments, indent=2))
         return
-    width = max(map(len, experiments))
-    for name, description in experiments.items():
-        click.echo(f"{name:<{width}}  {description}")
+    click.echo(output.to_table(list(experiments.items()), _EXPERIMENT_COLUMNS))
 
 
 @config.command(cls=FlagCommand)

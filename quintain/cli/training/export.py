@@ -6,14 +6,13 @@ import click
 
 from quintain.cli import logs, options, output, tensorflow_import
 from quintain.cli.lazy_group import FlagCommand
-from quintain.cli.training import staged_runs
+from quintain.cli.training import registered_models, staged_runs
 from quintain.files import file_io
 
 
 @click.command(cls=FlagCommand)
-@click.option("--model-dir", required=True, metavar="DIR", help="Directory of a trained run.")
+@registered_models.model_options
 @click.option("--output", "target", required=True, metavar="DIR", help="Directory to write.")
-@options.checkpoint_option
 @options.search_options
 @click.option("--min-length", type=click.IntRange(min=0), help="Fewest tokens of a translation.")
 @click.option(
@@ -28,7 +27,7 @@ from quintain.files import file_io
 @options.export_option
 @options.log_option
 @options.traceback_option
-@staged_runs.reads
+@registered_models.reads
 def export(
     model_dir: str,
     target: str,

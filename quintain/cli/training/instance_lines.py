@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from quintain import errors
-from quintain.cli import options, tensorflow_import
+from quintain.cli import tensorflow_import
 
 if TYPE_CHECKING:
     from quintain.serving import instance_files, signature_model
@@ -69,7 +69,6 @@ def predict_data(model_dir: str, choice: str, *, checkpoint: str | None) -> None
     tensorflow_import.import_quietly()
     from quintain.serving import signature_model
 
-    options.check_choice("--data", choice, tuple(signature_model.DATA_CHOICES))
     for outputs in signature_model.predict_data(model_dir, choice, checkpoint=checkpoint):
         _write(outputs)
 

@@ -12,7 +12,7 @@ from quintain import errors
 from quintain.cli import line_windows, logs, options, tensorflow_import, text_lines
 from quintain.cli.display import line_progress
 from quintain.cli.lazy_group import FlagCommand
-from quintain.cli.training import instance_lines, staged_runs
+from quintain.cli.training import instance_lines, registered_models
 from quintain.process import start_up
 
 if TYPE_CHECKING:
@@ -23,14 +23,16 @@ if TYPE_CHECKING:
 
 @click.command(cls=FlagCommand)
 @click.argument("text", nargs=-1)
-@options.model_options
+@registered_models.model_options
 @click.option(
     "--input",
     "path",
     metavar="FILE",
     help="Instances to predict: .jsonl, .csv, .npz or .npy. Standard input is JSON lines.",
 )
-@click.option("--data", metavar="WHICH", help="Predict the run's own data: validation or train.")
+@click.option(
+    "--data", type=options.Choice(["validation", "train"]), help="Predict the run's own data."
+)
 @click.option(
     "--candidates",
     metavar="FILE",
@@ -55,7 +57,7 @@ if TYPE_CHECKING:
 @click.option("--skip-bad", is_flag=True, help="Print an empty line for a line that can't be read.")
 @options.log_option
 @options.traceback_option
-@staged_runs.reads
+@registered_models.reads
 def predict(
     text: tuple[str, ...],
     model_dir: str,

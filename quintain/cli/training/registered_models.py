@@ -12,8 +12,8 @@ from typing import Any, Final, TypeVar
 import click
 
 from quintain import errors
-from quintain.cli import connect, tensorflow_import
-from quintain.cli.training import checkpoint_export
+from quintain.cli import connect, options, tensorflow_import
+from quintain.cli.training import checkpoint_export, staged_runs
 from quintain.client import calls as calls_lib
 from quintain.files import disk_errors
 from quintain.records import checkpoint_manifest
@@ -31,29 +31,38 @@ _RECORDS: Final = re.compile(
 _OF_CHECKPOINT: Final = re.compile(r"(?P<name>.*-\d+)\.(index|data-\d{5}-of-\d{5})")
 
 
-option = click.option(
-    "--model",
-    "reference",
-    metavar="NAME@ALIAS",
-    help="Registered model, by an alias or a version; `quintain model list` shows them.",
+model_options = options.combine(
+    click.option("--model-dir", metavar="DIR", help="Directory of a trained run or of an export."),
+    click.option(
+        "--model",
+        "reference",
+        metavar="NAME@ALIAS",
+        help="Registered model in its place, by an alias or a version (`quintain model list`).",
+    ),
+    click.option(
+        "--checkpoint", metavar="PATH", help="Checkpoint to use; the newest one by default."
+    ),
 )
-"""Adds `--model`, for commands that `serves` wraps."""
+"""Adds the options that say which trained model a command that `reads` wraps uses."""
 
 
-def serves(command: F) -> F:
-    """Lets a command take `--model NAME@ALIAS` in place of `--model-dir`."""
+def reads(command: F) -> F:
+    """Gives a command the directory of a registered model, or of a run in an object store."""
 
     @functools.wraps(command)
-    def run(*, reference: str | None, **flags: Any) -> Any:
+    def run(*args: Any, reference: str | None, **flags: Any) -> Any:
         if (reference is None) == (flags["model_dir"] is None):
             raise click.UsageError("--model-dir, --model: expected one of them.")
-        if reference is None:
-            return command(reference=None, **flags)
-        if flags["checkpoint"] is not None:
+        if reference is not None and flags["checkpoint"] is not None:
             raise click.UsageError("--checkpoint: got together with --model, which has its own.")
-        with _opened(reference) as (version, path, checkpoint):
-            flags |= {"model_dir": path, "checkpoint": checkpoint}
-            return command(reference=version.reference, **flags)
+        with contextlib.ExitStack() as opened:
+            if reference is not None:
+                path, checkpoint = opened.enter_context(_opened(reference))
+                flags |= {"model_dir": path, "checkpoint": checkpoint}
+            elif staged_runs.is_staged(flags["model_dir"]):
+                copy = opened.enter_context(staged_runs.reading(flags["model_dir"]))
+                flags |= {"model_dir": copy}
+            return command(*args, **flags)
 
     return run  # type: ignore[return-value] # It takes the same flags.
 
@@ -142,10 +151,8 @@ def _is_of_model(name: str, checkpoint: str) -> bool:
 
 
 @contextlib.contextmanager
-def _opened(
-    reference: str,
-) -> Iterator[tuple[registered_model.ModelVersion, str, str | None]]:
-    """Gives a version, its path and the checkpoint there, after its receipt was checked.
+def _opened(reference: str) -> Iterator[tuple[str, str | None]]:
+    """Gives the path of a version and the checkpoint there, after its receipt was checked.
 
     Raises:
         NotFoundError: If there is no such version, or what it points at is gone.
@@ -165,11 +172,13 @@ def _opened(
             "registered.",
             err=True,
         )
+        chosen, checkpoint = str(path), None
         if version.trial_id is not None:
-            yield version, _choose_model(version, path, code), None
-        else:
-            checkpoint = str(path / version.checkpoint) if version.checkpoint else None
-            yield version, str(path), checkpoint
+            chosen = _choose_model(version, path, code)
+        elif version.checkpoint:
+            checkpoint = str(path / version.checkpoint)
+        staged_runs.give_name(chosen, version.reference)
+        yield chosen, checkpoint
 
 
 def _fetch(

@@ -15,9 +15,7 @@ _MAX_SHOWN: Final = 400
 
 
 @click.command(cls=FlagCommand)
-@click.option("--model-dir", metavar="DIR", help="Directory of a trained run or of an export.")
-@registered_models.option
-@options.checkpoint_option
+@registered_models.model_options
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8501, show_default=True)
 @click.option(
@@ -62,11 +60,9 @@ _MAX_SHOWN: Final = 400
 @options.export_option
 @options.log_option
 @options.traceback_option
-@registered_models.serves
-@staged_runs.reads
+@registered_models.reads
 def serve_model(
     model_dir: str,
-    reference: str | None,
     checkpoint: str | None,
     host: str,
     port: int,
@@ -99,13 +95,14 @@ def serve_model(
 
     hosts = [request_checks.parse_host(name) for name in allowed_hosts]
     given = options.parse_export_options(settings, own_options)
+    name = staged_runs.name(model_dir)
     listener = http_server.listen(port, host=host)
     try:
         model = served_model.load(
             model_dir, checkpoint=checkpoint, batch_size=max_batch_size, **given
         )
-        if reference is not None:
-            model = dataclasses.replace(model, details={**model.details, "model": reference})
+        if name != model_dir:
+            model = dataclasses.replace(model, details={**model.details, "model": name})
         model.warm_up()
     except BaseException:
         listener.close()
@@ -125,9 +122,7 @@ def serve_model(
             "are.",
             err=True,
         )
-    click.echo(
-        f"Serving {reference or model_dir} at {url}{model.path} (Ctrl-C ends). Try:", err=True
-    )
+    click.echo(f"Serving {name} at {url}{model.path} (Ctrl-C ends). Try:", err=True)
     body = json.dumps({model.field: [model.example]})
     if len(body) > _MAX_SHOWN:
         body = "@instances.json"

@@ -33,23 +33,14 @@ def is_staged(model_dir: str | None) -> bool:
     return bool(model_dir) and file_paths.scheme(model_dir or "") not in _NEVER_STAGED
 
 
+def give_name(model_dir: str, called: str) -> None:
+    """Says what a directory is called."""
+    _names[model_dir] = called
+
+
 def name(model_dir: str) -> str:
-    """Returns what a directory is called: the URL of the run that it is a copy of, or itself."""
+    """Returns what a directory is called, such as the URL of which it is a copy; else itself."""
     return _names.get(model_dir, model_dir)
-
-
-def reads(command: F) -> F:
-    """Lets a command whose `model_dir` is in an object store read a copy of it."""
-
-    @functools.wraps(command)
-    def run(*args: Any, **flags: Any) -> Any:
-        model_dir = flags.get("model_dir")
-        if not is_staged(model_dir):
-            return command(*args, **flags)
-        with reading(str(model_dir)) as copy:
-            return command(*args, **{**flags, "model_dir": copy})
-
-    return run  # type: ignore[return-value] # It takes and gives the same.
 
 
 def trains(command: F) -> F:
@@ -114,7 +105,7 @@ def reading(url: str) -> Iterator[str]:
             found = _hear(helper, url)
         if not found.get("files"):
             raise errors.ConfigError(f"--model-dir: got {url!r}, where nothing is.")
-        _names[str(directory)] = url
+        give_name(str(directory), url)
         yield str(directory)
 
 
@@ -132,7 +123,7 @@ def training(url: str) -> Iterator[str]:
     with _locked(place, url):
         shutil.rmtree(directory, ignore_errors=True)
         directory.mkdir(parents=True)
-        _names[str(directory)] = url
+        give_name(str(directory), url)
         with _start("train", url, directory) as helper:
             _hear(helper, url)
             try:

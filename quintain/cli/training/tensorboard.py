@@ -38,7 +38,8 @@ _REFRESH_SECS: Final = 5.0
     type=int,
     metavar="ID",
     shell_complete=record_ids.complete_experiment,
-    help="All of its trials.",
+    help="All trials of a search, by its number in `quintain experiment list`; to show a training, "
+    "give its directory to --run.",
 )
 @click.option(
     "--trial",
@@ -47,7 +48,7 @@ _REFRESH_SECS: Final = 5.0
     multiple=True,
     metavar="ID",
     shell_complete=record_ids.complete_trial,
-    help="Repeatable.",
+    help="One trial of a search, by its number in `quintain trial list`. Repeatable.",
 )
 @click.option(
     "--run",

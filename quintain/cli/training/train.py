@@ -35,7 +35,12 @@ _FINETUNE_MODE: Final = "continuous_train_and_eval"
 @click.command(cls=FlagCommand)
 @options.experiment_options
 @click.option(
-    "--mode", default="train_and_eval", show_default=True, metavar="MODE", help=", ".join(MODES)
+    "--mode",
+    type=options.Choice(MODES),
+    default="train_and_eval",
+    show_default=True,
+    metavar="MODE",
+    help=", ".join(MODES),
 )
 @click.option(
     "--model-dir", metavar="DIR", help="Directory of the run. A run that is there is gone on with."
@@ -143,7 +148,6 @@ def train(
         --set task.train_data.input_path=train.tsv \
         --set task.validation_data.input_path=valid.tsv
     """
-    options.check_choice("--mode", mode, MODES)
     _check_flags(mode, model_dir, dry_run, pretrain_steps, flags)
     if overfit_batches is not None:
         flags["assignments"] += (f"task.train_data.overfit_batches={overfit_batches}",)

@@ -12,7 +12,7 @@ from quintain import errors
 from quintain.cli import line_windows, logs, options, tensorflow_import, text_lines
 from quintain.cli.display import line_progress
 from quintain.cli.lazy_group import FlagCommand
-from quintain.cli.training import staged_runs
+from quintain.cli.training import registered_models
 from quintain.process import start_up
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @click.command(cls=FlagCommand)
 @click.argument("text", nargs=-1)
-@options.model_options
+@registered_models.model_options
 @click.option("--beam-size", type=click.IntRange(min=1), help="Candidates kept while searching.")
 @click.option("--alpha", type=float, help="Strength of the length normalisation; 0 is none.")
 @click.option("--min-length", type=click.IntRange(min=0), help="Fewest tokens of a translation.")
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 )
 @options.log_option
 @options.traceback_option
-@staged_runs.reads
+@registered_models.reads
 def translate(
     text: tuple[str, ...],
     model_dir: str,

@@ -11,6 +11,7 @@ import numpy as np
 from quintain import errors, orbit
 from quintain.core import exp_factory, user_modules
 from quintain.core.reports import shown_metrics
+from quintain.process import user_errors
 from quintain.run import actions, history, live_progress, run_environment, run_options, train_lib
 from quintain.run.fitting import keras_callbacks, keras_data, keras_task
 from quintain.settings import config_definitions as cfg
@@ -181,20 +182,24 @@ def fit(
             steps_per_epoch=steps,
             has_evaluations=validation is not None,
         )
-        result = train_lib.train_from_config(
-            params,
-            "train" if validation is None else "train_and_eval",
-            model_dir,
-            experiment=keras_task.EXPERIMENT,
-            imports=[keras_task.__name__, *_list_imports(task)],
-            options=run_options.RunOptions(
-                train_actions=train_actions,
-                eval_actions=eval_actions,
-                reporter=told,
-                on_start=remember,
-            ),
-        )
-        told.end()
+        try:
+            result = train_lib.train_from_config(
+                params,
+                "train" if validation is None else "train_and_eval",
+                model_dir,
+                experiment=keras_task.EXPERIMENT,
+                imports=[keras_task.__name__, *_list_imports(task)],
+                options=run_options.RunOptions(
+                    train_actions=train_actions,
+                    eval_actions=eval_actions,
+                    reporter=told,
+                    on_start=remember,
+                ),
+            )
+            told.end()
+        except Exception as error:
+            error.__traceback__ = user_errors.skip_own_frames(error.__traceback__)
+            raise
     if not (result.is_complete or result.is_stopped_early):
         logger.warning(
             "The training data ended at step %d of %d. Give the function that makes a generator: "

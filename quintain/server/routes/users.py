@@ -29,12 +29,6 @@ _BY_HAND: Final = frozenset(
 )
 """Calls whose addresses take or give more, or ask who asks; see `trial_data` and `overview`."""
 
-_TOLD: Final = frozenset(
-    {"activate", "alias", "changes", "drain", "margin", "metric_name", "not_worse_than", "note"}
-    | {"parent_id", "paths", "project", "role"}
-)
-"""Arguments that are told besides those in the path. Others may hold secrets, such as a config."""
-
 _MOST_FOLDERS: Final = 100
 _CHANGEABLE: Final = tuple(experiment.Changes.__annotations__)
 _CHANGES: Final = pydantic.TypeAdapter(experiment.Changes)
@@ -115,12 +109,8 @@ def _note(
     request: fastapi.Request, call: call_table.Call, arguments: Mapping[str, Any], answer: Any
 ) -> None:
     """Adds a call, which is done, to the audit log."""
-    told = {
-        name: value
-        for name, value in arguments.items()
-        if name in _TOLD or name in call.path_names
-        if value
-    }
+    secret = {each.name for each in call.parameters if each.is_secret}
+    told = {name: value for name, value in arguments.items() if value and name not in secret}
     overrides: Sequence[str] = arguments.get("overrides") or ()
     if overrides:  # Without their values.
         told["overrides"] = [each.partition("=")[0] for each in overrides]

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Iterable
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import fastapi
 
@@ -15,7 +15,7 @@ from quintain.server.security import access
 from quintain.server.security import roles as roles_lib
 
 _OTHERS = master_status.OTHERS
-Status = TypeVar("Status", master_status.MasterStatus, master_status.MasterSummary)
+Status = TypeVar("Status", bound=master_status.MasterStatus | master_status.MasterSummary)
 Held = TypeVar("Held", master_status.SlotStatus, launch.Span)
 
 
@@ -40,10 +40,10 @@ class VisibleSlots:
     def of_status(self, status: Status) -> Status:
         """Returns a status without others' experiments."""
         own = tuple(each for each in status.experiments if self._may_read(each.experiment_id))
-        status = dataclasses.replace(status, experiments=own)
+        seen: dict[str, Any] = {"experiments": own}
         if isinstance(status, master_status.MasterStatus):
-            return dataclasses.replace(status, slots=tuple(self.of_holders(status.slots)))
-        return status
+            seen["slots"] = tuple(self.of_holders(status.slots))
+        return dataclasses.replace(status, **seen)
 
     def of_holders(self, held: Iterable[Held]) -> list[Held]:
         """Returns slots, or spans of a timeline, held by `OTHERS` where others hold them."""

@@ -6,13 +6,17 @@ import yaml
 from quintain.core import exp_factory
 
 
-def test_list_names_the_experiments_with_a_line_each(quintain):
+def test_list_names_the_experiments_with_a_line_each_that_fits_the_terminal(quintain, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
     code, stdout, _ = quintain("config", "list")
     _, as_json, _ = quintain("config", "list", "--json")
 
     assert code == 0
     assert "translation/local" in stdout
-    assert len(stdout.splitlines()) == len(json.loads(as_json)) >= 4
+    heading, *lines = stdout.splitlines()
+    assert heading.split() == ["EXPERIMENT", "DESCRIPTION"]
+    assert len(lines) == len(json.loads(as_json)) >= 4
+    assert max(map(len, lines)) == 60
     # Other tests have registered theirs.
     own = {name: text for name, text in json.loads(as_json).items() if is_own(name)}
     assert own

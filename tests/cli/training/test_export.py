@@ -53,7 +53,7 @@ def test_an_export_of_a_classifier_is_loaded_by_plain_tensorflow(
     ("arguments", "words"),
     [
         (["--model-dir=nowhere", "--output=x"], "holds no usable checkpoint"),
-        (["--output=x"], "Missing option '--model-dir'"),
+        (["--output=x"], "--model-dir, --model: expected one of them"),
         (["--model-dir={run}", "--output={taken}"], "which exists; give overwrite"),
         (["--model-dir={run}", "--output={taken}", "--overwrite"], "which is no export"),
         (["--model-dir={run}", "--output=x", "--checkpoint=ckpt-9"], "ckpt-9"),

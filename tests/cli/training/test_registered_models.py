@@ -46,7 +46,7 @@ def test_a_run_is_served_by_the_checkpoint_that_was_registered(quintain, registr
     quintain("model", "register", "digits", run)
     write_run(4)
     seen = []
-    served = registered_models.serves(lambda **flags: seen.append(flags))
+    served = registered_models.reads(lambda **flags: seen.append(flags))
     served(reference="digits@1", model_dir=None, checkpoint=None)
     assert seen[0]["model_dir"] == str(run)
     assert seen[0]["checkpoint"] == str(run / "ckpt-2")

@@ -1,6 +1,7 @@
 """What `fit` measures, against what Keras' `fit` measures on the same batches in the same order."""
 
 import csv
+import pathlib
 
 import keras
 import numpy as np
@@ -320,8 +321,10 @@ def test_callbacks_of_a_run_that_goes_on_begin_with_the_evaluation_that_is_missi
 
     whole, gone_on = Calls(), Calls()
     run("whole", whole)
-    with pytest.raises(KeyError):
+    with pytest.raises(KeyError) as caught:
         run("run", Dying())
+    # A user reads no lines of this package's.
+    assert {frame.path for frame in caught.traceback} == {pathlib.Path(__file__)}
     run("run", gone_on)
 
     def show(noted):
