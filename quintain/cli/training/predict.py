@@ -68,6 +68,9 @@ def predict(
     A line of the output is the class and its probability, or the number of a regression. Of a model
     of pairs of texts, a line has both, with a tab between.
 
+    A model that answers conversations gives the answer to each TEXT; in JSON lines a line may also
+    be a conversation, {"messages": [...]}.
+
     An empty line is a text like any other. A line that is not UTF-8, or of the wrong number of
     texts, ends the prediction after the lines before it; with --skip-bad its line of the output is
     empty, and it is reported.
@@ -90,6 +93,9 @@ def predict(
     with start_up.without_collecting():
         from quintain.serving import classifier
 
+    if path is None and instance_lines.answers_questions(model_dir, checkpoint=checkpoint):
+        instance_lines.answer_questions(model_dir, text, checkpoint=checkpoint, as_json=as_json)
+        return
     if path is not None or not classifier.Classifier.fits(model_dir, checkpoint=checkpoint):
         instance_lines.predict(
             model_dir,
