@@ -25,7 +25,7 @@ def write_model(models: Any) -> str:
     Args:
         models: `keras_hub.models`.
     """
-    signs = [*string.ascii_letters, *string.digits, *string.punctuation, "Ġ", "Ċ"]
+    signs = [*string.ascii_letters, *string.digits, *string.punctuation, "Ġ", "Ċ", "ĠĠ"]
     vocabulary = {sign: number for number, sign in enumerate(["<|endoftext|>", *signs])}
     tokenizer = models.GPT2Tokenizer(vocabulary=vocabulary, merges=["Ġ Ġ"])
     backbone = models.GPT2Backbone(
