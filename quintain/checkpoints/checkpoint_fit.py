@@ -288,7 +288,12 @@ def model_items(model: keras.Model) -> dict[str, Any]:
     variables that TensorFlow does not find from there: it follows attributes, and does not see
     layers in lists that were made after `__init__`. Without them a resumed model would be partly
     new, and nobody would notice.
+
+    A model may offer `find_kept_variables`, a function that returns all that checkpoints hold of
+    it, by name: the rest comes from elsewhere each time that it is built.
     """
+    if find_kept := getattr(model, "find_kept_variables", None):
+        return {"model": tf.train.Checkpoint(**find_kept())}
     items = {**(getattr(model, "checkpoint_items", None) or {}), "model": model}
     reachable = tf.train.Checkpoint(**items)
     found = {id(owner) for owner, _ in _gather_values(reachable)}

@@ -51,6 +51,19 @@ def safe_mean(losses: tf.Tensor) -> tf.Tensor:
     return tf.math.divide_no_nan(tf.reduce_sum(losses), tf.cast(tf.size(losses), losses.dtype))
 
 
+def share_of_replica(count: tf.Tensor) -> tf.Tensor | None:
+    """Returns the share of a replica's scalar in the sum of all, times the number of replicas.
+
+    None of a single one.
+    """
+    context = tf.distribute.get_replica_context()
+    if context is None or context.num_replicas_in_sync == 1:
+        return None
+    count = tf.cast(count, tf.float32)
+    total = context.all_reduce(tf.distribute.ReduceOp.SUM, count)
+    return tf.math.divide_no_nan(context.num_replicas_in_sync * count, total)
+
+
 def get_replica_id() -> Any:
     """Returns this replica's place among all replicas.
 

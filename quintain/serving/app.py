@@ -15,7 +15,7 @@ from starlette import types
 
 import quintain
 from quintain import errors
-from quintain.serving import batching, request_bodies, served_model
+from quintain.serving import batching, chat_routes, request_bodies, served_model
 from quintain.web import request_checks, request_life
 
 _CLIENT_LEFT: Final = 499
@@ -45,8 +45,10 @@ def build_app(
 
     `POST /translate` (or `/predict`) takes `{"texts": [...]}`, of other models `/predict` takes
     `{"instances": [...]}`; `POST /v1/models/default:predict` takes `{"instances": [...]}` or
-    `{"inputs": ...}`, as TensorFlow Serving does. `GET /health`, `GET /metrics` (Prometheus),
-    `GET /` (what is served, and the schema of an instance) and `GET /docs`.
+    `{"inputs": ...}`, as TensorFlow Serving does; of a model that answers conversations
+    `POST /v1/chat/completions` takes `{"messages": [...]}`, as OpenAI does. `GET /health`,
+    `GET /metrics` (Prometheus), `GET /` (what is served, and the schema of an instance) and
+    `GET /docs`.
 
     Args:
         model: The model.
@@ -125,6 +127,16 @@ def build_app(
         if is_in_columns:
             return {"outputs": request_bodies.to_columns(found)}
         return {"predictions": found}
+
+    if model.chat is not None:
+        chat_routes.add_routes(
+            app,
+            model.chat,
+            name=str(model.details.get("model", "default")),
+            max_requests=max_batch_size,
+            timeout_secs=timeout_secs,
+            observe=metrics.observe_batch,
+        )
 
     if model.field != "texts":
         app.post(model.path, openapi_extra=columns)(predict)

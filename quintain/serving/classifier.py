@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from quintain import errors
+from quintain.hub import configs as hub_configs
 from quintain.nlp.tasks import prediction_serving, sentence_prediction
 from quintain.serving import exporter, servable, text_tensors, trained_run
 
@@ -66,9 +67,11 @@ class Classifier:
         """
         if exporter.is_export(model_dir):
             return cls._from_export(model_dir, checkpoint)
-        kinds = (sentence_prediction.SentencePredictionConfig,)
+        kinds = (sentence_prediction.SentencePredictionConfig, hub_configs.HubConfig)
         run = trained_run.load(model_dir, kinds, checkpoint=checkpoint)
-        return cls.from_module(prediction_serving.TextPrediction(run.task, run.model))
+        if isinstance(run.task, sentence_prediction.SentencePredictionTask):
+            return cls.from_module(prediction_serving.TextPrediction(run.task, run.model))
+        return cls.from_module(run.task.build_export_module(run.model))
 
     @classmethod
     def fits(cls, model_dir: str, *, checkpoint: str | None = None) -> bool:
@@ -83,6 +86,8 @@ class Classifier:
         if servable.find_keras_file(model_dir):
             return False
         config = trained_run.find_task_config(model_dir, checkpoint=checkpoint)
+        if isinstance(config, hub_configs.HubConfig):
+            return config.model.head == "text_classification"
         kind = sentence_prediction.SentencePredictionConfig
         return isinstance(config, kind) and isinstance(
             config.train_data, sentence_prediction.TextConfig
@@ -90,7 +95,7 @@ class Classifier:
 
     @classmethod
     def from_module(cls, module: Any) -> "Classifier":
-        """Returns the classifier of a `prediction_serving.TextPrediction`."""
+        """Returns the classifier of a `TextPrediction`, of `nlp` or of `hub`."""
         return cls(module.predictor, labels=module.labels, num_fields=module.num_fields)
 
     @classmethod

@@ -14,8 +14,9 @@ import quintain
 from quintain import errors
 from quintain.core import export_base
 from quintain.files import file_io, file_paths, literal_paths, saved_model_files
+from quintain.hub import configs as hub_configs
 from quintain.nlp.tasks import translation_serving
-from quintain.serving import servable
+from quintain.serving import servable, trained_run
 
 DESCRIPTION_FILE: Final = "assets.extra/quintain.json"
 """File of a SavedModel that says what it is."""
@@ -110,6 +111,8 @@ class Description:
 
 def is_export(directory: str) -> bool:
     """Returns whether a directory holds a SavedModel, maybe a damaged one, rather than a run."""
+    if file_io.exists(file_paths.join(directory, servable.KERAS_FILE)):
+        return False
     names = ("saved_model.pb", DESCRIPTION_FILE)
     return any(file_io.isfile(file_paths.join(directory, name)) for name in names)
 
@@ -192,6 +195,52 @@ def export_run(
     partial = _name_beside(target)
     try:
         export_base.export(module, description.signatures, partial, timestamped=False)
+        description.write(partial)
+        _put_in_place(partial, target)
+    finally:
+        if file_io.exists(partial):
+            file_io.rmtree(partial)
+    return output
+
+
+def export_preset(
+    model_dir: str,
+    output: str,
+    file_format: str,
+    *,
+    checkpoint: str | None = None,
+    overwrite: bool = False,
+    **options: Any,
+) -> str:
+    """Writes the model of a fine-tuned preset for programs with Keras or Transformers.
+
+    Args:
+        model_dir: Directory of a run of `hub`.
+        output: Directory to write; it appears when it is complete.
+        file_format: `keras`, `preset` or `transformers`; see `HubTask.save`.
+        checkpoint: Checkpoint to take the weights from. None takes the newest.
+        overwrite: Whether a directory that is already there is replaced.
+        **options: There are none.
+
+    Returns:
+        `output`.
+
+    Raises:
+        CheckpointError: If there is no checkpoint, or it does not fit.
+        ConfigError: If the run is of another task, the format does not have its model, or `output`
+            is not empty.
+    """
+    if options:
+        raise errors.ConfigError(f"{', '.join(options)}: the format {file_format!r} takes none.")
+    target = file_paths.normal(output)
+    _check_target(target, overwrite=overwrite)
+    run = trained_run.load(model_dir, (hub_configs.HubConfig,), checkpoint=checkpoint)
+    task: Any = run.task
+    partial = _name_beside(target)
+    file_io.makedirs(partial)
+    try:
+        task.save(run.model, partial, file_format)
+        description = Description("preset", {}, run.checkpoint, quintain.__version__)
         description.write(partial)
         _put_in_place(partial, target)
     finally:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from quintain import errors
+from quintain.core import export_base
+from quintain.hub import chat as chat_lib
 from quintain.nlp.tasks import dual_encoder
 from quintain.serving import classifier as classifier_lib
 from quintain.serving import exporter, instances, servable, signature_model, text_tensors
@@ -62,6 +64,9 @@ class ServedModel:
     """Like `run`, where several threads may call it, whose instances then share the work, so that
     nothing has to be gathered in batches. It is also given whether somebody waits for the answers
     still, and gives them up where nobody does. None where threads share nothing."""
+
+    chat: chat_lib.Chat | None = None
+    """What answers conversations; None of a model that does something else."""
 
     def warm_up(self) -> None:
         """Answers something, so that the first request does not wait for the graph."""
@@ -251,6 +256,38 @@ def _describe_prediction(found: classifier_lib.Prediction) -> dict[str, Any]:
     return {"label": found.label, "score": score, "probabilities": probabilities}
 
 
+def _serve_chat(
+    model_dir: str, found: servable.Servable | None, batch_size: int, options: dict[str, Any]
+) -> ServedModel:
+    if options:
+        raise errors.ConfigError(
+            f"{', '.join(options)}: {model_dir!r} answers conversations, which takes no options; "
+            "requests say how."
+        )
+    if found is None:  # An export has no tokenizer.
+        loaded = signature_model.SignatureModel.load(model_dir)
+        return _serve_signature(loaded, export_base.ExportModule.kind, batch_size)
+    module: Any = found.module
+
+    def check(texts: Texts) -> Texts:
+        check_texts(texts, 1, MAX_TEXT_BYTES)
+        return texts
+
+    def run(texts: Texts) -> list[dict[str, Any]]:
+        asked = [module.chat.answer([{"role": "user", "content": text}]) for text in texts]
+        return [{"text": one.text, "finish_reason": one.finish_reason} for one in asked]
+
+    return ServedModel(
+        module.kind,
+        run,
+        check,
+        example="some text",
+        schema={"type": "string"},
+        details={"num_fields": 1, "chat": "/v1/chat/completions"},
+        chat=module.chat,
+    )
+
+
 def _serve_signature(
     model: signature_model.SignatureModel, kind: str, batch_size: int
 ) -> ServedModel:
@@ -272,5 +309,9 @@ def _serve_signature(
     )
 
 
-_LOADERS: Final = {"translation": _serve_translator, "sentence_prediction": _serve_classifier}
+_LOADERS: Final = {
+    "translation": _serve_translator,
+    "sentence_prediction": _serve_classifier,
+    "chat": _serve_chat,
+}
 """Kinds that are asked in words of their own."""

@@ -14,6 +14,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 LOCAL_ON_PURPOSE = {
     "files/changing_files.py": "lists local directories that others change",
     "run/fitting/keras_task.py": "a passing directory of a Keras file",
+    "hub/bundled.py": "a passing directory of a preset, which KerasHub writes and reads",
     "input/diagnosis/random_watch.py": "the files of this package and of its libraries",
     "checkpoints/run_lock.py": "locks of the operating system, which only local files have",
     "core/user_modules.py": "source files of modules, which Python itself imports",

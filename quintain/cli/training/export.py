@@ -21,6 +21,15 @@ from quintain.files import file_io
 @click.option(
     "--max-source-length", type=click.IntRange(min=1), help="Most tokens of a text; 1000."
 )
+@click.option(
+    "--format",
+    "file_format",
+    type=click.Choice(["saved_model", "keras", "preset", "transformers"]),
+    default="saved_model",
+    show_default=True,
+    help="The others are of fine-tuned presets: a .keras file, a preset of KerasHub, or what "
+    "Hugging Face's Transformers read.",
+)
 @click.option("--overwrite", is_flag=True, help="Replace an export that is there.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
 @options.precision_option
@@ -32,6 +41,7 @@ def export(
     model_dir: str,
     target: str,
     checkpoint: str | None,
+    file_format: str,
     overwrite: bool,
     as_json: bool,
     alsologtostderr: bool,
@@ -54,6 +64,18 @@ def export(
     from quintain.serving import exporter
 
     given = options.parse_export_options(settings, own_options)
+    if file_format != "saved_model":
+        with staged_runs.writing(target, overwrite=overwrite) as local:
+            exporter.export_preset(
+                model_dir, local, file_format, checkpoint=checkpoint, overwrite=overwrite, **given
+            )
+            size = file_io.total_size(local)
+        shown = {"directory": target, "format": file_format, "size": size}
+        if as_json:
+            output.print_json(shown)
+        else:
+            click.echo(f"Wrote {target} ({file_format}, {output.format_bytes(size)}).")
+        return
     with staged_runs.writing(target, overwrite=overwrite) as local:
         exporter.export_run(model_dir, local, checkpoint=checkpoint, overwrite=overwrite, **given)
         description = exporter.Description.read(local)

@@ -3,13 +3,13 @@
 import itertools
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from quintain import errors
-from quintain.cli import tensorflow_import
+from quintain.cli import tensorflow_import, text_lines
 
 if TYPE_CHECKING:
     from quintain.serving import instance_files, signature_model
@@ -127,3 +127,50 @@ def _answer(
 
 def _write(content: dict[str, Any]) -> None:
     click.echo(json.dumps(content, ensure_ascii=False))
+
+
+def answers_questions(model_dir: str, *, checkpoint: str | None) -> bool:
+    """Returns whether a directory holds a run that answers conversations."""
+    tensorflow_import.import_quietly()
+    from quintain.hub import configs
+    from quintain.serving import exporter, servable, trained_run
+
+    if exporter.is_export(model_dir) or servable.find_keras_file(model_dir):
+        return False
+    config = trained_run.find_task_config(model_dir, checkpoint=checkpoint)
+    return isinstance(config, configs.SftConfig)
+
+
+def answer_questions(
+    model_dir: str, texts: Sequence[str], *, checkpoint: str | None, as_json: bool
+) -> None:
+    """Writes the answer to each text, or to each line of standard input, on a line.
+
+    Raises:
+        DataError: At the first line that is no question, after the answers to those before.
+    """
+    from quintain.serving import servable
+
+    module: Any = servable.load(model_dir, checkpoint=checkpoint).module
+    lines = text_lines.number(texts) if texts else text_lines.read_lines(sys.stdin.buffer)
+    for line in lines:
+        if line.problem:
+            raise errors.DataError(f"line {line.number}: {line.problem}.")
+        found = module.chat.answer(_read_turns(line))
+        if as_json:
+            content = {"line": line.number, "text": found.text, "finish": found.finish_reason}
+            click.echo(json.dumps(content, ensure_ascii=False))
+        else:
+            click.echo(" ".join(found.text.split("\n")))
+
+
+def _read_turns(line: text_lines.Line) -> list[Any]:
+    """Returns a conversation in JSON, or the text as a question."""
+    from quintain.hub import conversations
+
+    try:
+        body = json.loads(line.text) if line.text.startswith('{"messages"') else None
+    except ValueError as error:
+        raise errors.DataError(f"line {line.number}: is no JSON ({error}).") from error
+    turns = [{"role": "user", "content": line.text}] if body is None else body["messages"]
+    return conversations.check(f"line {line.number}", turns, needs_answer=False)

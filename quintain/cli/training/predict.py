@@ -89,6 +89,9 @@ def predict(
     of pairs of texts, a line has both, with a tab between. With --candidates it has the nearest
     texts, each with its score.
 
+    A model that answers conversations gives the answer to each TEXT; in JSON lines a line may also
+    be a conversation, {"messages": [...]}.
+
     An empty line is a text like any other. A line that is not UTF-8, or of the wrong number of
     texts, ends the prediction after the lines before it; with --skip-bad its line of the output is
     empty, and it is reported.
@@ -108,6 +111,10 @@ def predict(
         raise errors.ConfigError(f"--candidates and {given[0]}: give texts, or lines of them.")
     if data is not None:
         instance_lines.predict_data(model_dir, data, checkpoint=checkpoint)
+        return
+    answers_texts = candidates is None and path is None
+    if answers_texts and instance_lines.answers_questions(model_dir, checkpoint=checkpoint):
+        instance_lines.answer_questions(model_dir, text, checkpoint=checkpoint, as_json=as_json)
         return
     model = _load(model_dir, candidates, path, checkpoint)
     if model is None:

@@ -234,12 +234,12 @@ class TrainerState:
         )
 
     def _list_known(self, items: Mapping[str, Any], list_metrics: ListMetrics) -> list[Any]:
-        """Returns the variables that are saved already, though a task or the model holds them."""
+        """Returns the variables of the model, and others that a task holds but that are saved."""
         root = tf.train.Checkpoint(**items)  # A view does not keep it.
         parts = tf.train.TrackableView(root).descendants()
         return [
             *(part for part in parts if isinstance(part, tf.Variable | keras.Variable)),
-            *(one.state for one in checkpoint_state.seed_generators(self._model)),
+            *self._model.variables,
             *(variable for metric in list_metrics() for variable in metric.variables),
         ]
 

@@ -20,6 +20,7 @@ _OWN: Final = (
     "quintain.core.base_trainer",
     "quintain.core.loop.",
     "quintain.core.task_serving",
+    "quintain.hub.",
     "quintain.nlp.",
     "quintain.optimization.",
     "quintain.orbit.",

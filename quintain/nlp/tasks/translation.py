@@ -22,6 +22,7 @@ from typing_extensions import override
 from quintain import errors
 from quintain.core import base_task, task_factory
 from quintain.files import file_paths
+from quintain.modeling import tf_utils
 from quintain.nlp.configs import translation as config_module
 from quintain.nlp.data import tokenizers, wmt_dataloader
 from quintain.nlp.metrics import token_metrics
@@ -272,12 +273,7 @@ class TranslationTask(translation_serving.ServesTranslations):
     @override
     def weigh_replica(self, labels: tf.Tensor) -> tf.Tensor | None:
         """Weighs a replica by its share of the target tokens of all replicas."""
-        context = tf.distribute.get_replica_context()
-        if context is None or context.num_replicas_in_sync == 1:
-            return None
-        num_tokens = tf.math.count_nonzero(labels, dtype=tf.float32)
-        total = context.all_reduce(tf.distribute.ReduceOp.SUM, num_tokens)
-        return tf.math.divide_no_nan(context.num_replicas_in_sync * num_tokens, total)
+        return tf_utils.share_of_replica(tf.math.count_nonzero(labels, dtype=tf.float32))
 
     @override
     def validation_step(

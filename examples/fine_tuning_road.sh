@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# The whole road of fine-tuning, without a download: a tiny GPT and conversations that are made
+# here -> training -> answers -> answers over HTTP -> a preset -> adapters on it -> Transformers.
+#
+#   fine_tuning_road.sh DIRECTORY
+#
+# Settings by environment: STEPS of the first training, ADAPTER_STEPS of the second, PORT.
+set -euo pipefail
+directory=${1:?usage: fine_tuning_road.sh DIRECTORY}
+port=${PORT:-8501}
+steps=${STEPS:-600}
+mkdir -p "$directory"
+
+quintain train --experiment=sft/local --model-dir="$directory/chat" --quiet \
+  --set trainer.train_steps="$steps" \
+  --set trainer.optimizer_config.learning_rate.polynomial.decay_steps="$steps"
+tail -n 1 "$directory/chat/evaluations.jsonl"
+quintain predict --model-dir="$directory/chat" "What comes after Friday?"
+
+quintain serve-model --model-dir="$directory/chat" --port="$port" &
+server=$!
+trap 'kill "$server" 2> /dev/null || true' EXIT
+until curl --silent --fail "localhost:$port/health" > /dev/null; do
+  kill -0 "$server"
+  sleep 1
+done
+curl --silent --fail "localhost:$port/v1/chat/completions" -d '{"stream": true,
+  "messages": [{"role": "user", "content": "Is 4711 even or odd?"}]}'
+kill "$server"
+wait "$server" || true
+
+# The trained model is a preset like any other, to which adapters can be taught something else.
+quintain export --model-dir="$directory/chat" --output="$directory/preset" --format=preset --overwrite
+printf '%s\n' '{"messages": [{"role": "user", "content": "Who are you?"}, {"role": "assistant", "content": "A toy."}]}' \
+  > "$directory/talks.jsonl"
+quintain train --experiment=hub/sft --model-dir="$directory/adapted" --quiet \
+  --set task.model.preset="$directory/preset" --set task.model.sequence_length=128 \
+  --set task.template.name=plain --set task.train_data.input_path="$directory/talks.jsonl" \
+  --set task.validation_data.input_path="$directory/talks.jsonl" \
+  --set task.train_data.global_batch_size=1 --set task.validation_data.global_batch_size=1 \
+  --set trainer.train_steps="${ADAPTER_STEPS:-200}" --set trainer.validation_interval=100 \
+  --set trainer.optimizer_config.learning_rate.polynomial.initial_learning_rate=0.01
+quintain predict --model-dir="$directory/adapted" "Who are you?"
+quintain export --model-dir="$directory/adapted" --output="$directory/transformers" \
+  --format=transformers --overwrite

@@ -1,0 +1,172 @@
+"""Presets of KerasHub: models and preprocessors from a directory, Hugging Face or Kaggle."""
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from quintain import errors
+from quintain.files import file_io, file_paths
+from quintain.hub import bundled, configs
+
+_FIELD = "task.model.preset"
+
+
+def import_keras_hub() -> Any:
+    """Imports KerasHub.
+
+    Raises:
+        ConfigError: If it is not installed.
+    """
+    try:
+        import keras_hub  # noqa: PLC0415 - only runs of its models wait for it
+    except ImportError as error:
+        raise errors.ConfigError(
+            f"{_FIELD}: presets need KerasHub, which can't be imported ({error}). Install it with "
+            '`pip install "quintain[hub]"`.'
+        ) from error
+    return keras_hub
+
+
+def load_model(config: configs.ModelConfig, task_name: str, num_classes: int) -> keras.Model:
+    """Loads a model with its head, uncompiled.
+
+    Args:
+        config: Which preset, and whether with its weights.
+        task_name: The class of KerasHub that has the head, such as `TextClassifier`.
+        num_classes: Classes of a new head; 0 takes the preset's.
+
+    Raises:
+        ConfigError: If the preset can't be loaded, or its family has no such head.
+    """
+    hub = import_keras_hub()
+    _check_head(hub, config, task_name)
+    options: dict[str, Any] = {"num_classes": num_classes} if num_classes else {}
+    with _explaining(config.preset):
+        return getattr(hub.models, task_name).from_preset(
+            find(config.preset),
+            load_weights=config.load_weights,
+            preprocessor=None,
+            compile=False,
+            **options,
+        )
+
+
+def load_backbone(config: configs.ModelConfig) -> keras.Model:
+    """Loads a model without a head.
+
+    Raises:
+        ConfigError: If the preset can't be loaded.
+    """
+    hub = import_keras_hub()
+    with _explaining(config.preset):
+        return hub.models.Backbone.from_preset(
+            find(config.preset), load_weights=config.load_weights
+        )
+
+
+def load_preprocessor(preset: str, task_name: str, sequence_length: int) -> Any:
+    """Loads what turns texts or images into the inputs of a model.
+
+    Raises:
+        ConfigError: If the preset can't be loaded.
+    """
+    hub = import_keras_hub()
+    # Tables that are made within a graph are lost to the next one.
+    with tf.init_scope(), _explaining(preset):
+        loaded = getattr(hub.models, f"{task_name}Preprocessor").from_preset(find(preset))
+        if hasattr(loaded, "sequence_length"):
+            loaded.sequence_length = sequence_length
+        if not loaded.built:
+            loaded.build(None)
+        return loaded
+
+
+def load_tokenizer(preset: str) -> Any:
+    """Loads the tokenizer of a preset.
+
+    Raises:
+        ConfigError: If the preset can't be loaded, or has none.
+    """
+    hub = import_keras_hub()
+    with tf.init_scope(), _explaining(preset):
+        return hub.tokenizers.Tokenizer.from_preset(find(preset))
+
+
+def find(preset: str) -> str:
+    """Returns a preset as KerasHub takes it; one that comes with this package is written first."""
+    return bundled.write_model(import_keras_hub().models) if preset == bundled.MODEL else preset
+
+
+def hash_variables(variables: list[keras.Variable]) -> str:
+    """Returns the SHA-256 of the values of variables, in their order."""
+    digest = hashlib.sha256()
+    for variable in variables:
+        digest.update(np.ascontiguousarray(keras.ops.convert_to_numpy(variable)).tobytes())
+    return digest.hexdigest()
+
+
+def _check_head(hub: Any, config: configs.ModelConfig, task_name: str) -> None:
+    from keras_hub.src.utils import preset_utils  # noqa: PLC0415 - as `import_keras_hub`
+
+    with _explaining(config.preset):
+        family = preset_utils.get_preset_loader(find(config.preset)).check_backbone_class()
+    heads = {"TextClassifier", "MaskedLM", "CausalLM", "ImageClassifier", task_name}
+    offered = {
+        head
+        for head in heads
+        for one in preset_utils.list_subclasses(getattr(hub.models, head))
+        if one.backbone_cls is family
+    }
+    if task_name not in offered:
+        raise errors.ConfigError(
+            f"task.model.head: got {config.head!r}, but {config.preset!r} is a "
+            f"{family.__name__}, for which KerasHub has {', '.join(sorted(offered)) or 'no head'}. "
+            "Choose another head, or another preset."
+        )
+
+
+@contextlib.contextmanager
+def _explaining(preset: str) -> Iterator[None]:
+    """Names the preset in whatever goes wrong with it."""
+    if not preset:
+        raise errors.ConfigError(
+            f"{_FIELD}: got '', expected a directory that `save_to_preset` wrote, "
+            "hf://USER/MODEL, kaggle://USER/MODEL/keras/VARIANT, or a name that KerasHub knows."
+        )
+    try:
+        yield
+    except errors.QuintainError:
+        raise
+    except Exception as error:
+        # KerasHub and the clients of Kaggle and Hugging Face raise any class.
+        raise errors.ConfigError(
+            f"{_FIELD}: {preset!r} can't be loaded: {_shorten(error)}{_compare_versions(preset)}"
+        ) from error
+
+
+def _shorten(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = " ".join(lines)[:400] or type(error).__name__
+    return text if text.endswith(".") else f"{text}."
+
+
+def _compare_versions(preset: str) -> str:
+    """Returns by which Keras a directory was written, if by another one."""
+    try:
+        written = json.loads(file_io.read_text(file_paths.join(preset, "metadata.json")))
+        version, hub_version = written["keras_version"], written.get("keras_hub_version", "?")
+    except (OSError, ValueError, KeyError, TypeError):
+        return " Check that the directory is whole, as `save_to_preset` wrote it."
+    here = import_keras_hub().__version__
+    if (version, hub_version) == (keras.__version__, here):
+        return " Check that the directory is whole, as `save_to_preset` wrote it."
+    return (
+        f" It was written by Keras {version} with KerasHub {hub_version}, and this is Keras "
+        f"{keras.__version__} with KerasHub {here}: install those, or write it anew with these."
+    )

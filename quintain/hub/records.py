@@ -1,0 +1,209 @@
+"""Records of examples: JSON Lines, TSV with a header line, directories of images by class.
+
+They are read and checked as a whole before the first step; errors name file and line. Their order
+in training is a function of seed and epoch, so that a position in it is restored exactly.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import tensorflow as tf
+from typing_extensions import override
+
+from quintain import errors
+from quintain.files import file_io, file_paths
+from quintain.input import input_files, input_reader
+from quintain.settings import config_definitions as cfg
+
+IMAGE_SUFFIXES: Final = (".png", ".jpg", ".jpeg", ".bmp", ".gif")
+
+DRAW: Final = "draw"
+"""Number of an example in the order of training, which random choices depend on."""
+
+Row = tuple[str, Mapping[str, Any]]
+"""Where a record stands, as FILE:LINE, and its fields."""
+
+
+def read(input_path: str | Sequence[str]) -> Iterator[Row]:
+    """Yields the records of files.
+
+    Raises:
+        DataError: If a file is missing or can't be read, or a line is no record.
+    """
+    for path in input_files.match_files(input_path):
+        rows = _read_table(path) if path.endswith(".tsv") else _read_json(path)
+        number = 0
+        for number, row in rows:
+            yield f"{path}:{number}", row
+        if not number:
+            raise errors.DataError(f"{path}: no examples, the file is empty. Check the path.")
+
+
+def _read_lines(path: str) -> Iterator[tuple[int, str]]:
+    number = 1
+    try:
+        with file_io.open(path, "rb") as file:
+            for number, line in enumerate(file, start=1):
+                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+                if text.strip():
+                    yield number, text.rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        raise errors.DataError(
+            f"{path}:{number}: byte {error.object[error.start]:#04x} is not UTF-8. Convert the "
+            "file to UTF-8, or fix or remove the line."
+        ) from error
+    except (OSError, tf.errors.OpError) as error:
+        raise errors.DataError(f"{path}: can't be read ({error}).") from error
+
+
+def _read_json(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    for number, line in _read_lines(path):
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise errors.DataError(
+                f"{path}:{number}: got {errors.show(line)}, expected a JSON object on each line "
+                f"({str(error).partition(':')[0]}). A table needs the ending .tsv."
+            ) from error
+        if not isinstance(row, dict):
+            raise errors.DataError(
+                f"{path}:{number}: got {errors.show(line)}, expected a JSON object with the "
+                "fields of the example."
+            )
+        yield number, row
+
+
+def _read_table(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    lines = _read_lines(path)
+    header = next(lines, (0, ""))[1].split("\t")
+    for number, line in lines:
+        cells = line.split("\t")
+        if len(cells) != len(header):
+            raise errors.DataError(
+                f"{path}:{number}: got {len(cells)} columns, expected the {len(header)} of "
+                f"{', '.join(header)}. Fix or remove the line."
+            )
+        yield number, dict(zip(header, cells, strict=True))
+
+
+def read_image_folders(directory: str) -> Iterator[Row]:
+    """Yields a record for each image of a directory, which has a directory for each class.
+
+    Raises:
+        DataError: If there are none.
+    """
+    is_empty = True
+    for label in sorted(name.rstrip("/") for name in file_io.listdir(directory)):
+        inside = file_paths.join(directory, label)
+        for name in sorted(file_io.listdir(inside)) if file_io.isdir(inside) else ():
+            if name.lower().endswith(IMAGE_SUFFIXES):
+                is_empty = False
+                path = file_paths.join(inside, name)
+                yield path, {"image": path, "label": label}
+    if is_empty:
+        raise errors.DataError(
+            f"input_path: {directory!r} has no images ({', '.join(IMAGE_SUFFIXES)}) in "
+            "directories named by their classes. Check the path."
+        )
+
+
+def take_text(place: str, row: Mapping[str, Any], field: str) -> str:
+    """Returns a text of a record.
+
+    Raises:
+        DataError: If there is none.
+    """
+    if not isinstance(row.get(field), str):
+        known = ", ".join(map(str, row))
+        raise errors.DataError(
+            f"{place}: {field}: got {errors.show(row.get(field))}, expected a text. The record has "
+            f"the fields {known}; `fields` says which are read."
+        )
+    return str(row[field])
+
+
+def take_label(
+    place: str, label: Any, names: Sequence[str] | None, num_classes: int, field: str
+) -> int:
+    """Returns the id of a class, which is given by its name, or by its number.
+
+    Raises:
+        DataError: If there is no such class.
+    """
+    if names is not None:
+        if label in names:
+            return names.index(label)
+        raise errors.DataError(
+            f"{place}: {field}: got {errors.show(label)}, expected one of "
+            f"{errors.enumerate_some(names)}.{errors.suggest(str(label), names)}"
+        )
+    try:
+        number = int(label)
+    except (TypeError, ValueError):
+        raise errors.DataError(
+            f"{place}: {field}: got {errors.show(label)}, expected a class from 0 to "
+            f"{num_classes - 1}. Names of classes go in task.label_names."
+        ) from None
+    if not 0 <= number < num_classes:
+        raise errors.DataError(
+            f"{place}: {field}: got {number}, expected a class from 0 to {num_classes - 1}. Fix "
+            "the label, or set task.model.num_classes."
+        )
+    return number
+
+
+class _IndexReader(input_reader.InputReader):
+    """Batches of examples that are in memory already."""
+
+    @override
+    def get_files(self, input_path: str | Sequence[str], name: str = "input_path") -> list[str]:
+        return []
+
+
+def to_batches(
+    columns: Mapping[str, Any],
+    params: cfg.DataConfig,
+    input_context: tf.distribute.InputContext | None,
+    *,
+    parser_fn: Callable[..., Any] | None = None,
+    postprocess_fn: Callable[..., Any] | None = None,
+) -> tf.data.Dataset:
+    """Returns batches of examples that have been read.
+
+    Args:
+        columns: Arrays by their names; their first dimension is that of the examples.
+        params: The data's config.
+        input_context: Which part this worker reads.
+        parser_fn: Maps an example, which has also its number in the order of training (`DRAW`).
+        postprocess_fn: Maps a batch.
+    """
+    tensors = {name: tf.constant(column) for name, column in columns.items()}
+    size = min(map(len, columns.values()))
+    seed = input_reader.get_seed(params, input_context)
+
+    def draw_order(epoch: tf.Tensor) -> tf.data.Dataset:
+        order = tf.argsort(input_files.draw_uniform(size, seed=seed, epoch=epoch), stable=True)
+        return tf.data.Dataset.from_tensor_slices(order)
+
+    if params.is_training:
+        epochs = tf.data.Dataset.range(1 if params.cache else np.iinfo(np.int64).max)
+        indices = epochs.flat_map(draw_order)
+    else:
+        indices = tf.data.Dataset.range(size, output_type=tf.int32)
+    indices = indices.enumerate()
+    if input_context is not None and params.sharding:
+        indices = indices.shard(input_context.num_input_pipelines, input_context.input_pipeline_id)
+
+    def take(draw: tf.Tensor, index: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {DRAW: draw, **{name: tensor[index] for name, tensor in tensors.items()}}
+
+    reader = _IndexReader(
+        # The order is drawn of all examples.
+        params.replace(shuffle_buffer_size=0),
+        decoder_fn=take,
+        parser_fn=parser_fn,
+        postprocess_fn=postprocess_fn,
+    )
+    return reader.read(input_context, indices)
