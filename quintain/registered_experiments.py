@@ -1,3 +1,4 @@
 """All experiments of the package; importing this module registers them."""
 
 import quintain.nlp.experiments  # noqa: F401
+import quintain.vision.experiments  # noqa: F401
