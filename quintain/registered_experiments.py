@@ -2,3 +2,4 @@
 
 import quintain.hub.experiments  # noqa: F401
 import quintain.nlp.experiments  # noqa: F401
+import quintain.vision.experiments  # noqa: F401

@@ -7,7 +7,7 @@ import fcntl
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import tensorflow as tf
@@ -81,6 +81,32 @@ def read_json(path: str) -> Any:
     """
     with damage_explained(path):
         return json.loads(file_io.read_bytes(path))
+
+
+def keep_json(directory: str, name: str, find: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Returns the object in a file of a run's directory; the first time, writes what is found.
+
+    Whoever goes on with the run, or uses its model, gets what the weights were trained with.
+
+    Args:
+        directory: The run's directory; empty keeps nothing.
+        name: Name of the file, which is JSON.
+        find: Makes the object where there is no file, as from the training data.
+
+    Raises:
+        DamagedFileError: If the file is damaged.
+    """
+    path = file_paths.join(directory, name) if directory else ""
+    if path and file_io.exists(path):
+        kept: dict[str, Any] = read_json(path)
+        if not isinstance(kept, dict):
+            raise damaged(path, f"got {kept!r}, expected an object")
+        return kept
+    found = find()
+    if path:
+        file_io.makedirs(directory)
+        write(path, f"{json.dumps(found, indent=2, ensure_ascii=False)}\n", has_rivals=True)
+    return found
 
 
 @contextlib.contextmanager

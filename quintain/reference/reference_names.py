@@ -165,6 +165,10 @@ _DATA_SETS: Final = (
     "The readers of single data sets are not offered. `SentencePredictionTextDataConfig` reads "
     "texts with labels from TSV files, records and TensorFlow Datasets (docs/how-to/bert.md)."
 )
+_IMAGES: Final = (
+    "The Model Garden's models of images are not offered. `image/local` and `image/classification` "
+    "train others by config (docs/how-to/images_and_tables.md)."
+)
 _GAUGES: Final = "Nothing is counted there. `TimeHistory.timestamp_log` has the times."
 
 _SPARSE: Final = (
@@ -329,10 +333,19 @@ REFUSED: Final[dict[str, str]] = {
     "utils.misc.keras_utils.global_batch_size_gauge": (
         "Nothing is counted there. `TimeHistory.batch_size` has the size."
     ),
-    "vision": (
-        "Models of images are not offered. A task, a config and a model of your own train like any "
-        "other (docs/tutorials/train_a_model.md)."
-    ),
+    "vision.configs": _IMAGES,
+    "vision.data": _IMAGES,
+    "vision.dataloaders": _IMAGES,
+    "vision.evaluation": _IMAGES,
+    "vision.examples": _IMAGES,
+    "vision.losses": _IMAGES,
+    "vision.modeling": _IMAGES,
+    "vision.ops": _IMAGES,
+    "vision.registry_imports": _IMAGES,
+    "vision.serving": _IMAGES,
+    "vision.tasks": _IMAGES,
+    "vision.train": _IMAGES,
+    "vision.utils": _IMAGES,
 }
 """Modules, and names of modules, that are not offered: why, and what to use instead. Sorted."""
 

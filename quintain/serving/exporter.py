@@ -123,8 +123,22 @@ def find_kind(directory: str) -> str:
     Raises:
         CheckpointError: If its description is damaged.
     """
-    is_ours = file_io.exists(file_paths.join(directory, DESCRIPTION_FILE))
-    return Description.read(directory).kind if is_ours else export_base.ExportModule.kind
+    return (
+        Description.read(directory).kind if _is_ours(directory) else export_base.ExportModule.kind
+    )
+
+
+def read_details(directory: str) -> dict[str, Any]:
+    """Returns what the export module of an export says of itself; nothing of other SavedModels.
+
+    Raises:
+        CheckpointError: If its description is damaged.
+    """
+    return Description.read(directory).details if _is_ours(directory) else {}
+
+
+def _is_ours(directory: str) -> bool:
+    return bool(file_io.exists(file_paths.join(directory, DESCRIPTION_FILE)))
 
 
 def refuse_checkpoint(checkpoint: str | None) -> None:

@@ -32,6 +32,14 @@ class Row:
     problem: str = ""
     """Reason why it can't be read; empty if it can."""
 
+    file: str = ""
+    """The file that is the instance; empty if it is a part of one."""
+
+    @property
+    def place(self) -> str:
+        """Place of the instance, for messages."""
+        return self.file or f"line {self.number}"
+
 
 def read(path: str, inputs: Mapping[str, tf.TensorSpec]) -> Iterator[Row]:
     """Yields the instances of a file, whose kind its name tells.
@@ -65,6 +73,15 @@ def read_lines(lines: Iterable[str]) -> Iterator[Row]:
         except (ValueError, RecursionError) as error:
             reason = str(error).partition(":")[0]
             yield Row(number, problem=f"got {errors.show(line.strip())}, expected JSON ({reason})")
+
+
+def read_files(paths: Iterable[str], name: str) -> Iterator[Row]:
+    """Yields an instance for each file, whose content is the input `name`."""
+    for number, path in enumerate(paths, start=1):
+        try:
+            yield Row(number, {name: file_io.read_bytes(path)}, file=path)
+        except OSError as error:
+            yield Row(number, problem=f"can't be read: {error.strerror}.", file=path)
 
 
 def _read_csv(file: TextIO, path: str, inputs: Mapping[str, tf.TensorSpec]) -> Iterator[Row]:

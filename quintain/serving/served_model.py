@@ -302,7 +302,7 @@ def _serve_signature(
         kind,
         run,
         model.check,
-        example=instances.build_example(model.inputs),
+        example=model.example,
         field="instances",
         schema=instances.build_schema(model.inputs),
         details=model.describe(),

@@ -10,6 +10,7 @@ from quintain import errors
 from quintain.core import export_base, model_export
 from quintain.orbit import iterators
 from quintain.serving import exporter, instances, servable, trained_run
+from quintain.vision import image_data
 
 BATCH_SIZE: Final = 64
 """Instances that the model is given at a time unless the caller says otherwise."""
@@ -17,6 +18,7 @@ BATCH_SIZE: Final = 64
 DATA_CHOICES: Final = {"train": "train_data", "validation": "validation_data"}
 """Choices of a task's data, with the fields of its config."""
 
+_NO_DETAILS: Final[Mapping[str, Any]] = {}
 _DEFAULT: Final = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 
 
@@ -28,16 +30,22 @@ class SignatureModel:
         model.predict([{"pixels": [0.0, 0.5]}])[0]["outputs"]
     """
 
-    def __init__(self, function: Any, owner: Any = None) -> None:
-        """Stores the function.
+    def __init__(
+        self, function: Any, owner: Any = None, details: Mapping[str, Any] = _NO_DETAILS
+    ) -> None:
+        """Stores the function, and what the export module says of itself.
 
         Raises:
             ConfigError: If an input or an output has no dimension for the batch.
         """
         self._function = function
         self._owner = owner
+        self.image_input: str | None = details.get("image_input")
+        """Input that takes encoded images; None if there is none."""
         self.inputs: dict[str, tf.TensorSpec] = dict(function.structured_input_signature[1])
         """Inputs by name; the first dimension is that of the batch."""
+        self.example = details.get("example") or instances.build_example(self.inputs)
+        """An instance."""
         self.outputs: dict[str, tf.TensorSpec] = {
             name: tf.TensorSpec(part.shape, part.dtype)
             for name, part in function.structured_outputs.items()
@@ -67,7 +75,8 @@ class SignatureModel:
                 f"model_dir: got {model_dir!r}, a SavedModel without the signature {_DEFAULT!r}; "
                 f"it has {', '.join(loaded.signatures) or 'none'}."
             )
-        return cls(loaded.signatures[_DEFAULT], loaded)
+        details = exporter.read_details(model_dir)
+        return cls(loaded.signatures[_DEFAULT], loaded, details)
 
     @classmethod
     def from_module(cls, module: export_base.ExportModule) -> "SignatureModel":
@@ -88,15 +97,16 @@ class SignatureModel:
         if isinstance(function, tf.types.experimental.PolymorphicFunction):
             function = function.get_concrete_function()
         positional, named = function.structured_input_signature
+        details = module.describe()
         if not positional:
-            return cls(function, module)
+            return cls(function, module, details)
         specs = {spec.name or "inputs": spec for spec in tf.nest.flatten([positional, named])}
 
         @tf.function
         def serve(**inputs: tf.Tensor) -> Any:
             return function(*(inputs[name] for name in specs))
 
-        return cls(serve.get_concrete_function(**specs), [module, serve])
+        return cls(serve.get_concrete_function(**specs), [module, serve], details)
 
     def parse(self, instance: Any) -> instances.Arrays:
         """Returns an instance as `run` takes it.
@@ -104,7 +114,12 @@ class SignatureModel:
         Raises:
             DataError: Naming the input that does not fit.
         """
-        return instances.parse(instance, self.inputs)
+        example = instances.parse(instance, self.inputs)
+        if self.image_input is not None:
+            damage = image_data.describe_damage(example[self.image_input].item())
+            if damage:
+                raise errors.DataError(f"{self.image_input}: can't be decoded: {damage}")
+        return example
 
     def predict(self, given: Sequence[Any], batch_size: int = BATCH_SIZE) -> list[dict[str, Any]]:
         """Returns the outputs of instances, as plain data by name.

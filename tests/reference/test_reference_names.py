@@ -70,15 +70,15 @@ def test_what_is_refused_can_be_imported_beside_others_and_says_why_when_it_is_u
 
 
 def test_importing_what_is_refused_logs_why(caplog):
-    importlib.import_module("quintain.uplift.keys")
+    importlib.import_module("quintain.vision.tasks")
 
-    assert "`quintain.uplift` is not offered. Uplift models are not offered." in caplog.text
+    assert "`quintain.vision.tasks` is not offered. The Model Garden's models of im" in caplog.text
 
 
 def test_what_is_refused_is_no_attribute_of_its_package():
-    with pytest.raises(AttributeError, match="Models of images are not offered"):
-        _ = quintain.vision
-    assert not hasattr(quintain, "vision")
+    with pytest.raises(AttributeError, match="Uplift models are not offered"):
+        _ = quintain.uplift
+    assert not hasattr(quintain, "uplift")
 
 
 def test_what_is_refused_does_not_run_as_a_program():

@@ -28,7 +28,8 @@ def predict(
 
     Args:
         model_dir: Directory of a run or of an export, or a Keras model.
-        texts: Instances as JSON; of a model of one text, texts or JSON, as lines are then.
+        texts: Instances as JSON; of a model of images, files; of one text, texts or JSON, as lines are
+            then.
         path: File of instances.
         checkpoint: Checkpoint of the run.
         batch_size: Instances that the model is given at a time.
@@ -44,6 +45,8 @@ def predict(
     model = signature_model.SignatureModel.load(model_dir, checkpoint=checkpoint)
     if path is not None:
         rows: Iterable[instance_files.Row] = instance_files.read(path, model.inputs)
+    elif texts and model.image_input is not None:
+        rows = instance_files.read_files(texts, model.image_input)
     elif _takes_text(model):
         lines = enumerate(texts or (line.rstrip("\r\n") for line in sys.stdin), start=1)
         rows = (instance_files.Row(number, _read_text(model, one)) for number, one in lines if one)
@@ -108,15 +111,16 @@ def _answer(
             except errors.DataError as error:
                 problem = str(error)
         if problem:
-            problems[place] = f"line {row.number}: {problem}"
+            problems[place] = f"{row.place}: {problem}"
             if not is_skipping:
                 break
     answers = iter(model.run(parsed, batch_size))
     for place in range(len(parsed) + len(problems)):
+        file = {"file": rows[place].file} if rows[place].file else {}
         if place not in problems:
-            _write(next(answers))
+            _write(file | next(answers))
         elif is_skipping:
-            _write({"error": problems[place]})
+            _write(file | {"error": problems[place]})
         else:
             raise errors.DataError(
                 f"{problems[place]} The {num_before + place:,} instances before it are predicted. "

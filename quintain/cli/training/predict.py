@@ -80,10 +80,11 @@ def predict(
     quintain predict --model-dir=runs/mine --input=examples.csv
     quintain predict --model-dir=runs/mine --data=validation
     quintain predict --model-dir=runs/pairs --candidates=answers.txt --top=3 < questions.txt
+    quintain predict --model-dir=runs/shapes photo.png photo.jpg
 
-    A model of texts is given texts; any other one instances, such as {"height": 1.5} in JSON
-    lines, and answers in JSON lines with its outputs by name. `quintain serve-model` says at GET /
-    what an instance is.
+    A model of texts is given texts, one of images their files; any other one instances, such as
+    {"height": 1.5} in JSON lines. These two answer in JSON lines with the outputs by name.
+    `quintain serve-model` says at GET / what an instance is.
 
     A line of the output is the class and its probability, or the number of a regression. Of a model
     of pairs of texts, a line has both, with a tab between. With --candidates it has the nearest

@@ -1,0 +1,1 @@
+"""Classification of images: data, backbones, task, serving."""
