@@ -12,7 +12,7 @@ from quintain import errors
 from quintain.cli import options, tensorflow_import
 
 if TYPE_CHECKING:
-    from quintain.serving import instance_files, signature_model
+    from quintain.serving import instance_files, served_model
 
 
 def predict(
@@ -39,13 +39,15 @@ def predict(
         DataError: At the first bad instance, after the answers to those before.
     """
     tensorflow_import.import_quietly()
-    from quintain.serving import instance_files, signature_model
+    from quintain.serving import instance_files, served_model, token_models
 
-    model = signature_model.SignatureModel.load(model_dir, checkpoint=checkpoint)
+    model = served_model.load_plain(model_dir, checkpoint=checkpoint)
+    reads_text = isinstance(model, token_models.Tagger)  # Lines that are no JSON are texts.
     if path is not None:
         rows: Iterable[instance_files.Row] = instance_files.read(path, model.inputs)
-    elif texts and _takes_text(model):
-        instances = (_read_text(model, text) for text in texts)
+    elif reads_text or (texts and _takes_text(model)):
+        lines = texts or (line.strip() for line in sys.stdin if line.strip())
+        instances = (_read_text(model, text) for text in lines)
         rows = (instance_files.Row(number, one) for number, one in enumerate(instances, start=1))
     else:
         rows = instance_files.read_lines(texts or sys.stdin)
@@ -74,13 +76,13 @@ def predict_data(model_dir: str, choice: str, *, checkpoint: str | None) -> None
         _write(outputs)
 
 
-def _takes_text(model: "signature_model.SignatureModel") -> bool:
+def _takes_text(model: "served_model.PlainModel") -> bool:
     (spec, *others) = model.inputs.values()
     is_one = spec.shape.rank in (None, 1) or spec.shape.as_list()[1:] == [1]
     return not others and spec.dtype.name == "string" and is_one
 
 
-def _read_text(model: "signature_model.SignatureModel", text: str) -> Any:
+def _read_text(model: "served_model.PlainModel", text: str) -> Any:
     """Returns an argument as the JSON that it is, if this is an instance; else the text itself."""
     try:
         instance = json.loads(text)
@@ -91,7 +93,7 @@ def _read_text(model: "signature_model.SignatureModel", text: str) -> Any:
 
 
 def _answer(
-    model: "signature_model.SignatureModel",
+    model: "served_model.PlainModel",
     rows: "list[instance_files.Row]",
     batch_size: int,
     *,

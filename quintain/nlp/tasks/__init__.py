@@ -7,10 +7,11 @@ from quintain import lazy_modules
 
 __getattr__, __dir__ = lazy_modules.attach(
     __name__,
-    ("masked_lm", "sentence_prediction", "translation", "vocabulary"),
+    ("masked_lm", "sentence_prediction", "tagging", "translation", "vocabulary"),
     names={
         "masked_lm": ("MaskedLMConfig", "MaskedLMTask"),
         "sentence_prediction": ("SentencePredictionConfig", "SentencePredictionTask"),
+        "tagging": ("TaggingConfig", "TaggingTask"),
         "translation": ("EncDecoder", "ModelConfig", "TranslationConfig", "TranslationTask"),
     },
 )

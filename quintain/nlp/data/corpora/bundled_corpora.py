@@ -3,7 +3,8 @@
 `numbers_and_dates` is English and German: numbers, dates, times, prices and measures. Real
 language, free of licences, nothing to download. A small Transformer learns it in minutes, and a
 wrong digit is plain to see, which makes it the first thing to try and a good end-to-end check.
-`scripts/make_bundled_corpus.py` makes its files.
+`names_and_places` and `questions` are made sentences, to find names and to answer questions, with a
+vocabulary. `scripts/make_bundled_corpus.py` makes all files.
 """
 
 import gzip
@@ -19,6 +20,11 @@ PREFIX: Final = "bundled:"
 _DIRECTORY: Final = pathlib.Path(__file__).parent
 _CORPORA: Final = ("numbers_and_dates", "numbers_and_dates_reversed")
 _SPLITS: Final = ("train", "validation", "test")
+
+
+def find_file(path: str) -> str:
+    """Returns the path of a file that comes with this package, named "bundled:corpus/file"."""
+    return str(_DIRECTORY / path.removeprefix(PREFIX))
 
 
 def get_names() -> list[str]:
