@@ -1,12 +1,14 @@
-"""Writes the bundled corpus anew, as its grammar in `bundled_corpus` makes it."""
+"""Writes the bundled corpora anew, as their grammars in `bundled_corpus` make them."""
 
 import gzip
 import pathlib
 from typing import Final
 
-from bundled_corpus import numbers_and_dates
+from bundled_corpus import names_and_places, numbers_and_dates, word_pieces
 
-DIRECTORY: Final = pathlib.Path(__file__).parents[1] / "quintain/nlp/data/corpora/numbers_and_dates"
+CORPORA: Final = pathlib.Path(__file__).parents[1] / "quintain/nlp/data/corpora"
+DIRECTORY: Final = CORPORA / "numbers_and_dates"
+_VOCABULARY_SIZE: Final = 2_000
 
 
 def make_texts() -> dict[str, bytes]:
@@ -22,8 +24,29 @@ def make_texts() -> dict[str, bytes]:
     }
 
 
+def make_labelled_files() -> dict[str, bytes]:
+    """Returns the files of the other corpora, by their paths in `CORPORA`."""
+    texts = names_and_places.make_splits()
+    name_parts = [*names_and_places.PERSON_ENDS, *names_and_places.PLACE_ENDS]
+    vocabulary = word_pieces.make(
+        texts["train"], [*name_parts, *names_and_places.SYLLABLES], size=_VOCABULARY_SIZE
+    )
+    return {
+        "names_and_places/vocabulary.txt": vocabulary.encode(),
+        **{f"names_and_places/{split}.tsv.gz": _pack(text) for split, text in texts.items()},
+    }
+
+
+def _pack(text: str) -> bytes:
+    """Returns a text compressed without a time, so that the same text gives the same file."""
+    return gzip.compress(text.encode(), mtime=0)
+
+
 if __name__ == "__main__":
-    DIRECTORY.mkdir(exist_ok=True)
-    for name, text in make_texts().items():
-        # Without a time, so that the same text gives the same file.
-        (DIRECTORY / f"{name}.tsv.gz").write_bytes(gzip.compress(text, mtime=0))
+    packed = {
+        f"numbers_and_dates/{split}.tsv.gz": _pack(text.decode())
+        for split, text in make_texts().items()
+    }
+    for name, content in {**packed, **make_labelled_files()}.items():
+        (CORPORA / name).parent.mkdir(exist_ok=True)
+        (CORPORA / name).write_bytes(content)

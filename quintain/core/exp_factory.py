@@ -18,7 +18,6 @@ _NAME: Final = "_experiment_name"
 _ADVICE: Final = "One of your own needs the module that registers it: --import=MODULE."
 _REFUSED: Final = {
     "bert/squad": "nlp.configs.finetuning_experiments.bert_squad",
-    "bert/tagging": "nlp.configs.finetuning_experiments.bert_tagging",
 }
 """Experiments of the reference that are not offered, with the rows that say why."""
 

@@ -53,7 +53,7 @@ MOVED: Final[dict[str, str]] = {
     "modeling.privacy.configs": "settings.config_definitions",
     "modeling.privacy.ops": "garden.modeling.privacy_ops",
     "nlp.configs.experiment_configs": "nlp.experiments",
-    "nlp.configs.finetuning_experiments": "nlp.experiments.sentence_prediction",
+    "nlp.configs.finetuning_experiments": "nlp.experiments.fine_tuning",
     "nlp.configs.pretraining_experiments": "nlp.experiments.pretraining",
     "nlp.configs.wmt_transformer_experiments": "nlp.experiments.translation",
     "nlp.encoders": "nlp.configs.encoders",
@@ -103,8 +103,6 @@ MOVED: Final[dict[str, str]] = {
     "nlp.modeling.losses.weighted_sparse_categorical_crossentropy": (
         "garden.nlp.losses.weighted_sparse_categorical_crossentropy"
     ),
-    "nlp.modeling.models.bert_span_labeler": "garden.nlp.models.bert_span_labeler",
-    "nlp.modeling.models.bert_token_classifier": "garden.nlp.models.bert_token_classifier",
     "nlp.modeling.models.dual_encoder": "nlp.modeling.models.pair_encoder",
     "nlp.modeling.networks.albert_encoder": "garden.nlp.networks.albert_encoder",
     "nlp.modeling.networks.bert_encoder": "garden.nlp.networks.bert_encoder",
@@ -113,7 +111,6 @@ MOVED: Final[dict[str, str]] = {
     "nlp.modeling.networks.packed_sequence_embedding": (
         "garden.nlp.networks.packed_sequence_embedding"
     ),
-    "nlp.modeling.networks.span_labeling": "garden.nlp.networks.span_labeling",
     "nlp.modeling.ops.beam_search": "garden.nlp.ops.beam_search",
     "nlp.modeling.ops.decoding_module": "garden.nlp.ops.decoding_module",
     "nlp.modeling.ops.sampling_module": "garden.nlp.ops.sampling_module",
@@ -154,9 +151,9 @@ _QUESTIONS: Final = (
     "There is no task of question answering; a task of your own trains like any other "
     "(docs/tutorials/train_a_model.md)."
 )
-_TAGGING: Final = (
-    "There is no task of tagging; a task of your own trains like any other "
-    "(docs/tutorials/train_a_model.md)."
+_TAGGED: Final = (
+    "Its records are written by `quintain data tagging`, which reads columns and JSON Lines "
+    "(docs/how-to/text_tasks.md)."
 )
 _XLNET: Final = (
     "XLNet is not offered. Masked words are pretrained by `MaskedLMTask` (docs/how-to/bert.md)."
@@ -217,7 +214,6 @@ REFUSED: Final[dict[str, str]] = {
         "suits large sparse layers."
     ),
     "nlp.configs.finetuning_experiments.bert_squad": _QUESTIONS,
-    "nlp.configs.finetuning_experiments.bert_tagging": _TAGGING,
     "nlp.data.classifier_data_lib": _DATA_SETS,
     "nlp.data.create_finetuning_data": _DATA_SETS,
     "nlp.data.create_pretraining_data": (
@@ -234,8 +230,7 @@ REFUSED: Final[dict[str, str]] = {
     ),
     "nlp.data.squad_lib": _QUESTIONS,
     "nlp.data.squad_lib_sp": _QUESTIONS,
-    "nlp.data.tagging_data_lib": _TAGGING,
-    "nlp.data.tagging_dataloader": _TAGGING,
+    "nlp.data.tagging_data_lib": _TAGGED,
     "nlp.data.train_sentencepiece.main": (
         "Its command line is `quintain data sentencepiece`; in programs, call "
         "`train_sentencepiece.train`."
@@ -288,16 +283,9 @@ REFUSED: Final[dict[str, str]] = {
         "There is no task of question answering. Derive an export module from "
         "`export_base.ExportModule` for a task of your own."
     ),
-    "nlp.serving.serving_modules.Tagging": (
-        "There is no task of tagging. Derive an export module from `export_base.ExportModule` for "
-        "a task of your own."
-    ),
     "nlp.tasks.QuestionAnsweringConfig": _QUESTIONS,
     "nlp.tasks.QuestionAnsweringTask": _QUESTIONS,
-    "nlp.tasks.TaggingConfig": _TAGGING,
-    "nlp.tasks.TaggingTask": _TAGGING,
     "nlp.tasks.question_answering": _QUESTIONS,
-    "nlp.tasks.tagging": _TAGGING,
     "nlp.tasks.translation.write_test_record": (
         "An evaluation reads `task.validation_data` as it is; no copy of it is written."
     ),

@@ -11,7 +11,14 @@ from quintain.core import export_base
 from quintain.hub import chat as chat_lib
 from quintain.nlp.tasks import dual_encoder
 from quintain.serving import classifier as classifier_lib
-from quintain.serving import exporter, instances, servable, signature_model, text_tensors
+from quintain.serving import (
+    exporter,
+    instances,
+    servable,
+    signature_model,
+    text_tensors,
+    token_models,
+)
 from quintain.serving import translator as translator_lib
 
 MAX_TEXT_BYTES: Final = 100_000
@@ -93,13 +100,7 @@ def load(
         CheckpointError: If there is no checkpoint, or it does not fit.
         ConfigError: If the directory holds something else, or options that do not apply are given.
     """
-    found: servable.Servable | None = None
-    if exporter.is_export(model_dir):
-        exporter.refuse_checkpoint(checkpoint)
-        kind = exporter.find_kind(model_dir)
-    else:
-        found = servable.load(model_dir, checkpoint=checkpoint, options=options)
-        kind = found.module.kind
+    found, kind = _open(model_dir, checkpoint, options)
     if kind in _LOADERS:
         return _LOADERS[kind](model_dir, found, batch_size, options)
     if found is None and options:
@@ -116,6 +117,36 @@ def load(
     if kind != dual_encoder.TextEncoding.kind:
         return served
     return dataclasses.replace(served, field="texts", result="vectors")
+
+
+PlainModel = signature_model.SignatureModel | token_models.Tagger
+"""Models that parse instances one by one."""
+
+
+def load_plain(model_dir: str, *, checkpoint: str | None = None) -> PlainModel:
+    """Loads a model to ask about instances, one by one: in words of its own, or by its signature.
+
+    Raises:
+        CheckpointError: If there is no checkpoint, or it does not fit.
+        ConfigError: If the directory holds no model, or one without a signature.
+    """
+    found, kind = _open(model_dir, checkpoint, {})
+    if kind in _TOKEN_MODELS:
+        return _TOKEN_MODELS[kind](token_models.TokenModel.load(model_dir, found))
+    if found is None:
+        return signature_model.SignatureModel.load(model_dir)
+    return signature_model.SignatureModel.from_module(found.module)
+
+
+def _open(
+    model_dir: str, checkpoint: str | None, options: Mapping[str, Any]
+) -> tuple[servable.Servable | None, str]:
+    """Loads a run, unless the directory is an export, and returns its kind."""
+    if exporter.is_export(model_dir):
+        exporter.refuse_checkpoint(checkpoint)
+        return None, exporter.find_kind(model_dir)
+    found = servable.load(model_dir, checkpoint=checkpoint, options=options)
+    return found, found.module.kind
 
 
 def _serve_translator(
@@ -217,10 +248,7 @@ def _to_json(score: float) -> float | None:
 def _serve_classifier(
     model_dir: str, found: servable.Servable | None, batch_size: int, options: dict[str, Any]
 ) -> ServedModel:
-    if options:
-        raise errors.ConfigError(
-            f"{', '.join(options)}: {model_dir!r} predicts sentences, which takes no options."
-        )
+    _refuse_options(options, model_dir, "predicts sentences")
     classifier = (
         classifier_lib.Classifier.load(model_dir)
         if found is None
@@ -309,9 +337,36 @@ def _serve_signature(
     )
 
 
+def _serve_tagger(
+    model_dir: str, found: servable.Servable | None, batch_size: int, options: dict[str, Any]
+) -> ServedModel:
+    _refuse_options(options, model_dir, "labels words")
+    tagger = token_models.Tagger(token_models.TokenModel.load(model_dir, found))
+    word = {"type": "string", "pattern": r"\S"}
+    return ServedModel(
+        "tagging",
+        lambda texts: tagger.run(texts, batch_size),
+        lambda texts: signature_model.parse_each(tagger.parse, texts, "text"),
+        example="some text",
+        schema={"anyOf": [{"type": "string"}, {"type": "array", "items": word}]},
+        details={"labels": list(tagger.model.details["labels"])},
+    )
+
+
+def _refuse_options(options: Mapping[str, Any], model_dir: str, what: str) -> None:
+    if options:
+        raise errors.ConfigError(
+            f"{', '.join(options)}: {model_dir!r} {what}, which takes no options."
+        )
+
+
 _LOADERS: Final = {
     "translation": _serve_translator,
     "sentence_prediction": _serve_classifier,
     "chat": _serve_chat,
+    "tagging": _serve_tagger,
 }
 """Kinds that are asked in words of their own."""
+
+_TOKEN_MODELS: Final = {"tagging": token_models.Tagger}
+"""Those of them that parse instances one by one."""

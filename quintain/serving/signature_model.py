@@ -1,6 +1,6 @@
 """Any model, asked through its default signature: instances in, outputs by name."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -135,13 +135,7 @@ class SignatureModel:
         Raises:
             DataError: If one does not fit; it says which, counted from 1.
         """
-        examples = []
-        for number, instance in enumerate(given, start=1):
-            try:
-                examples.append(self.parse(instance))
-            except errors.DataError as error:
-                raise errors.DataError(f"instance {number}: {error}") from error
-        return examples
+        return parse_each(self.parse, given, "instance")
 
     def run(
         self, examples: Sequence[instances.Arrays], batch_size: int = BATCH_SIZE
@@ -175,6 +169,21 @@ class SignatureModel:
     def _call(self, batch: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         inputs = {name: tf.constant(batch[name], spec.dtype) for name, spec in self.inputs.items()}
         return {name: value.numpy() for name, value in self._function(**inputs).items()}
+
+
+def parse_each(parse: Callable[[Any], Any], given: Sequence[Any], noun: str) -> list[Any]:
+    """Returns instances as a function parses them.
+
+    Raises:
+        DataError: If one does not fit; it says which, counted from 1.
+    """
+    parsed = []
+    for number, instance in enumerate(given, start=1):
+        try:
+            parsed.append(parse(instance))
+        except errors.DataError as error:
+            raise errors.DataError(f"{noun} {number}: {error}") from error
+    return parsed
 
 
 def predict_data(

@@ -40,7 +40,6 @@ SMALL_FILES = {
     "modeling/activations/swish.py": "a path of the Model Garden",
     "nlp/experiments/multitask_translation.py": "the name of an experiment",
     "nlp/experiments/progressive_translation.py": "the name of an experiment",
-    "nlp/experiments/sentence_prediction.py": "the name of an experiment",
     "orbit/actions/conditional_action.py": "a path of Orbit",
     "orbit/actions/save_checkpoint_if_preempted.py": "a path of Orbit",
     "trials/estimator.py": "a path of PEDL",

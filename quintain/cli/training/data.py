@@ -178,6 +178,76 @@ def mlm(
     )
 
 
+_vocabulary_options = options.combine(
+    click.option("--vocab-file", required=True, metavar="FILE"),
+    click.option(
+        "--tokenization",
+        type=click.Choice(["SentencePiece", "WordPiece"]),
+        default="WordPiece",
+        show_default=True,
+        help="What kind of vocabulary it is.",
+    ),
+    click.option("--lower-case/--nolower-case", default=True, show_default=True),
+)
+
+
+@data.command(cls=FlagCommand)
+@click.option("--input", "input_path", required=True, metavar="FILES", help="Files and patterns.")
+@click.option("--output", required=True, metavar="FILE", help="TFRecord file to write.")
+@_vocabulary_options
+@click.option("--seq-length", type=click.IntRange(min=3), default=128, show_default=True)
+@click.option(
+    "--labels", default="", metavar="NAMES", help="All labels, in order; else those of the files."
+)
+@options.traceback_option
+def tagging(
+    input_path: str,
+    output: str,
+    vocab_file: str,
+    tokenization: Literal["SentencePiece", "WordPiece"],
+    lower_case: bool,
+    seq_length: int,
+    labels: str,
+) -> None:
+    r"""Write sentences of labelled words as TFRecords, to train tagging on.
+
+    \b
+    quintain data tagging --input=train.conll --vocab-file=vocab.txt --output=train.tfrecord
+    quintain data tagging --input='dev*.jsonl' --vocab-file=vocab.txt --output=dev.tfrecord \
+        --labels=O,B-PER,I-PER
+
+    A .jsonl file has {"words": [...], "labels": [...]} in each line; any other one a word a line,
+    with its label in the last column, and an empty line after each sentence. The labels are
+    printed as the config's task.class_names.
+    """
+    tensorflow_import.import_quietly()
+    from quintain.input import input_files
+    from quintain.nlp.data.labelled_tokens import tagged_sentences, token_examples
+    from quintain.nlp.data.masked import bert_vocabulary
+
+    paths = input_files.match_files(token_examples.take_path(input_path), name="--input")
+    vocabulary = bert_vocabulary.load(
+        token_examples.take_path(vocab_file),
+        tokenization,
+        lower_case=lower_case,
+        field="--vocab-file",
+    )
+    sentences = list(tagged_sentences.read(paths))
+    names = [name.strip() for name in labels.split(",") if name.strip()]
+    names = names or tagged_sentences.find_labels(sentences)
+    count = token_examples.write(
+        output,
+        tagged_sentences.encode(
+            ((one.words, tagged_sentences.to_ids(one, names)) for one in sentences),
+            token_examples.tokenizer_of(vocabulary),
+            token_examples.SpecialIds.of(vocabulary),
+            seq_length,
+        ),
+    )
+    click.echo(f"{len(sentences):,} sentences, {count:,} examples")
+    click.echo(f"Wrote {output}; task.class_names=[{','.join(names)}]")
+
+
 @data.command(cls=FlagCommand)
 @click.argument("paths", metavar="FILES...", nargs=-1, required=True)
 @output.json_option

@@ -12,7 +12,7 @@ from quintain import errors
 from quintain.cli import tensorflow_import, text_lines
 
 if TYPE_CHECKING:
-    from quintain.serving import instance_files, signature_model
+    from quintain.serving import instance_files, served_model
 
 
 def predict(
@@ -28,8 +28,8 @@ def predict(
 
     Args:
         model_dir: Directory of a run or of an export, or a Keras model.
-        texts: Instances as JSON; of a model of images, files; of one text, texts or JSON, as lines are
-            then.
+        texts: Instances as JSON; of a model of images, files; of one text, texts or JSON, as are
+            lines then.
         path: File of instances.
         checkpoint: Checkpoint of the run.
         batch_size: Instances that the model is given at a time.
@@ -40,16 +40,17 @@ def predict(
         DataError: At the first bad instance, after the answers to those before.
     """
     tensorflow_import.import_quietly()
-    from quintain.serving import instance_files, signature_model
+    from quintain.serving import instance_files, served_model, token_models
 
-    model = signature_model.SignatureModel.load(model_dir, checkpoint=checkpoint)
+    model = served_model.load_plain(model_dir, checkpoint=checkpoint)
+    reads_text = isinstance(model, token_models.Tagger)  # Lines that are no JSON are texts.
     if path is not None:
         rows: Iterable[instance_files.Row] = instance_files.read(path, model.inputs)
-    elif texts and model.image_input is not None:
-        rows = instance_files.read_files(texts, model.image_input)
-    elif _takes_text(model):
+    elif reads_text or _takes_text(model):
         lines = enumerate(texts or (line.rstrip("\r\n") for line in sys.stdin), start=1)
         rows = (instance_files.Row(number, _read_text(model, one)) for number, one in lines if one)
+    elif texts and model.image_input is not None:
+        rows = instance_files.read_files(texts, model.image_input)
     else:
         rows = instance_files.read_lines(texts or sys.stdin)
     num_read = num_bad = 0
@@ -76,13 +77,13 @@ def predict_data(model_dir: str, choice: str, *, checkpoint: str | None) -> None
         _write(outputs)
 
 
-def _takes_text(model: "signature_model.SignatureModel") -> bool:
+def _takes_text(model: "served_model.PlainModel") -> bool:
     (spec, *others) = model.inputs.values()
     is_one = spec.shape.rank in (None, 1) or spec.shape.as_list()[1:] == [1]
     return not others and spec.dtype.name == "string" and is_one
 
 
-def _read_text(model: "signature_model.SignatureModel", text: str) -> Any:
+def _read_text(model: "served_model.PlainModel", text: str) -> Any:
     """Returns an argument as the JSON that it is, if this is an instance; else the text itself."""
     try:
         instance = json.loads(text)
@@ -93,7 +94,7 @@ def _read_text(model: "signature_model.SignatureModel", text: str) -> Any:
 
 
 def _answer(
-    model: "signature_model.SignatureModel",
+    model: "served_model.PlainModel",
     rows: "list[instance_files.Row]",
     batch_size: int,
     *,

@@ -42,6 +42,9 @@ class LabelRange:
     names: tuple[str, ...] = ()
     """Names of the classes, which stand in the data instead of their ids."""
 
+    lowest: int = 0
+    """Lowest id; -1 where some places have no label."""
+
     def find_problem(self, label: Any) -> str:
         """Returns what is wrong with a label, a number or text, or an empty string."""
         if self.names:
@@ -51,11 +54,11 @@ class LabelRange:
         if not _WHOLE_NUMBER.fullmatch(str(label)):
             return f"got {label!r}, expected a whole number. Names of classes go in label_names."
         number = int(label)
-        if self.num_classes is None or 0 <= number < self.num_classes:
+        if self.num_classes is None or self.lowest <= number < self.num_classes:
             return ""
         return (
-            f"got {number}, expected a class from 0 to {self.num_classes - 1}. Check the label, or "
-            "set task.model.num_classes."
+            f"got {number}, expected a class from {self.lowest} to {self.num_classes - 1}. Check "
+            "the label, or set task.model.num_classes."
         )
 
     def _find_unknown_name(self, label: Any) -> str:
@@ -183,9 +186,14 @@ def check_tsv(
 
 
 def check_records(
-    paths: Sequence[str], label_field: str, labels: LabelRange, *, skips_damaged: bool = False
+    paths: Sequence[str],
+    label_field: str,
+    labels: LabelRange,
+    *,
+    skips_damaged: bool = False,
+    shape: Sequence[int] = (),
 ) -> None:
-    """Reads TFRecord files and checks the label of every record.
+    """Reads TFRecord files and checks the label of every record, or its labels of a shape.
 
     With `skips_damaged`, records that can't be read or parsed are left to the reading of the data.
 
@@ -193,14 +201,14 @@ def check_records(
         DataError: Naming file and record.
     """
     dtype = tf.string if labels.names else LABEL_DTYPES[labels.label_type]
-    features = {label_field: tf.io.FixedLenFeature([], dtype)}
+    features = {label_field: tf.io.FixedLenFeature(list(shape), dtype)}
     for path in paths:
         start = 0
         for chunk in _read_chunks(path, features, skips_damaged=skips_damaged):
-            for place in np.flatnonzero(_suspects(chunk[label_field], labels)):
-                problem = labels.find_problem(chunk[label_field][place])
+            for place in np.argwhere(_suspects(chunk[label_field], labels)):
+                problem = labels.find_problem(chunk[label_field][tuple(place)])
                 if problem:
-                    where = f"{path}: record {start + place + 1}"
+                    where = f"{path}: record {start + place[0] + 1}"
                     raise errors.DataError(f"{where}: {label_field}: {problem}")
             start += len(chunk[label_field])
         if not start:
@@ -239,7 +247,7 @@ def _suspects(values: np.ndarray, labels: LabelRange) -> np.ndarray:
         return ~np.isfinite(values)
     if labels.num_classes is None:
         return np.zeros(values.shape, bool)
-    return (values < 0) | (values >= labels.num_classes)
+    return (values < labels.lowest) | (values >= labels.num_classes)
 
 
 def _read_chunks(

@@ -38,7 +38,24 @@ class SentencePieces(tf.Module):
     def tokenize(self, texts: tf.Tensor) -> tf.Tensor | tf.RaggedTensor:
         """Returns the ids `[N, L]` int32 of texts `[N]`; of a scalar text a plain tensor `[L]`."""
         texts = tf.convert_to_tensor(texts)
-        ids, row_splits = _load_library().sentencepiece_tokenize_op(
+        ids, row_splits = self._run(_load_library().sentencepiece_tokenize_op, texts)
+        if texts.shape.rank == 0:
+            return ids
+        return tf.RaggedTensor.from_row_splits(ids, row_splits, validate=False)
+
+    def tokenize_with_offsets(
+        self, texts: tf.Tensor
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+        """Returns the ids of texts `[N]`, and the bytes where they begin and end, all int32."""
+        ids, row_splits, starts, ends = self._run(
+            _load_library().sentencepiece_tokenize_with_offsets_op, texts
+        )
+        ragged = tf.RaggedTensor.from_row_splits(ids, row_splits, validate=False)
+        offsets = (ragged.with_values(tf.cast(values, tf.int32)) for values in (starts, ends))
+        return ragged, *offsets
+
+    def _run(self, operation: Any, texts: tf.Tensor) -> Any:
+        return operation(
             self._model_resource.resource_handle,
             tf.reshape(texts, [-1]),
             nbest_size=0,
@@ -49,9 +66,6 @@ class SentencePieces(tf.Module):
             out_type=tf.int32,
             return_nbest=False,
         )
-        if texts.shape.rank == 0:
-            return ids
-        return tf.RaggedTensor.from_row_splits(ids, row_splits, validate=False)
 
     def detokenize(self, ids: tf.RaggedTensor) -> tf.Tensor:
         """Returns the texts `[N]` of ids `[N, L]` int32."""

@@ -7,7 +7,43 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.checkpoints import checkpoint_fit, saved_graph
-from quintain.nlp.tasks import reference_checkpoint
+from quintain.nlp.tasks import reference_checkpoint, vocabulary
+from quintain.settings import config_definitions as cfg
+
+
+def restore_encoder(
+    model: keras.Model,
+    config: cfg.TaskConfig,
+    vocabulary_path: str,
+    *,
+    field: str,
+    others: Mapping[str, keras.layers.Layer] | None = None,
+) -> None:
+    """Restores the encoder of a model from `config.init_checkpoint`, if that is set.
+
+    Args:
+        model: The model, whose `checkpoint_items` have the encoder.
+        config: The task's config.
+        vocabulary_path: Vocabulary that the run has; may be empty.
+        field: The config field that gives it, for messages.
+        others: Further layers to restore, by their names in the checkpoint.
+
+    Raises:
+        CheckpointError: If there is no checkpoint, it lacks a part, or a part has other shapes.
+        ConfigError: If it was trained with another vocabulary, or a pattern of
+            `task.init_exclude` matches nothing.
+    """
+    if not config.init_checkpoint:
+        return
+    if vocabulary_path:
+        vocabulary.check_same_copy(vocabulary_path, config.init_checkpoint, field=field)
+    restore_parts(
+        {"encoder": model.checkpoint_items["encoder"], **(others or {})},
+        config.init_checkpoint,
+        "task.init_checkpoint",
+        checkpoint_fit.name_variables(model),
+        checkpoint_fit.find_excluded(model, config.init_exclude),
+    )
 
 
 def restore_parts(

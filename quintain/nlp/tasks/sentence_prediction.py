@@ -18,7 +18,6 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain import errors
-from quintain.checkpoints import checkpoint_fit
 from quintain.core import base_task, task_factory
 from quintain.modeling import tf_utils
 from quintain.nlp.configs import encoders
@@ -138,24 +137,17 @@ class SentencePredictionTask(prediction_serving.ServesPredictions):
             ConfigError: If it was trained with another vocabulary, or a pattern of
                 `task.init_exclude` matches nothing.
         """
-        if not self.task_config.init_checkpoint:
-            return
-        parts = {"encoder": model.checkpoint_items["encoder"]}
+        others = {}
         if self.task_config.init_cls_pooler:
             pooler = model.checkpoint_items["sentence_prediction.pooler_dense"]
-            parts["next_sentence.pooler_dense"] = pooler
-        if isinstance(self.task_config.train_data, TextConfig):
-            vocabulary.check_same_copy(
-                self.vocabulary_path,
-                self.task_config.init_checkpoint,
-                field="task.train_data.vocab_file",
-            )
-        pretrained.restore_parts(
-            parts,
-            self.task_config.init_checkpoint,
-            "task.init_checkpoint",
-            checkpoint_fit.name_variables(model),
-            checkpoint_fit.find_excluded(model, self.task_config.init_exclude),
+            others["next_sentence.pooler_dense"] = pooler
+        is_text = isinstance(self.task_config.train_data, TextConfig)
+        pretrained.restore_encoder(
+            model,
+            self.task_config,
+            self.vocabulary_path if is_text and self.task_config.init_checkpoint else "",
+            field="task.train_data.vocab_file",
+            others=others,
         )
 
     @override

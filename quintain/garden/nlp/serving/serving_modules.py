@@ -240,6 +240,53 @@ class SentencePrediction(_IdsModule):
         return _IDS[:1] if self.params.inputs_only else _IDS
 
 
+class Tagging(_IdsModule):
+    """Labels words that are ids or serialised ids."""
+
+    @dataclasses.dataclass
+    class Params(base_config.Config):
+        """Description of the inputs and outputs."""
+
+        parse_sequence_length: int | None = None
+        """Positions of a serialised example."""
+
+        use_v2_feature_names: bool = True
+        """Whether serialised examples say `input_word_ids`, `input_type_ids` instead of
+        `input_ids`, `segment_ids`."""
+
+        output_encoder_outputs: bool = False
+        """Whether the outputs of the encoder are outputs too."""
+
+    def __init__(
+        self, params: Params, model: Any, inference_step: Callable[..., Any] | None = None
+    ) -> None:
+        """Stores the parts.
+
+        Args:
+            params: What the inputs are.
+            model: A `BertTokenClassifier`, or what gives its `logits`.
+            inference_step: Runs the model, as for `ExportModule`.
+        """
+        super().__init__(params, model, inference_step)
+
+    @override
+    @tf.function
+    def serve(
+        self, input_word_ids: tf.Tensor, input_mask: tf.Tensor, input_type_ids: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        """Predicts ids `[B, S]` int32: `logits` `[B, S, C]`, and `encoder_outputs` if wanted."""
+        inputs = (input_word_ids, input_mask, input_type_ids)
+        outputs = self.inference_step(dict(zip(_IDS, inputs, strict=True)))
+        wanted = ["encoder_outputs"] if self.params.output_encoder_outputs else []
+        return {name: outputs[name] for name in ["logits", *wanted]}
+
+    @tf.function
+    def serve_examples(self, inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Predicts serialised examples `[B]` with ids, as `serve`."""
+        lengths = dict.fromkeys(_IDS, self.params.parse_sequence_length)
+        return self.serve(**self._parse_examples(inputs, lengths))
+
+
 class MaskedLM(_IdsModule):
     """Classifies by one of the classifiers of a pretrained model."""
 

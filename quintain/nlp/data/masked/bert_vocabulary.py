@@ -98,6 +98,16 @@ class BertVocabulary(tf.Module, abc.ABC):
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Returns the tokens `[N, L]` int32 of UTF-8 texts `[N]`, without special ones."""
 
+    @abc.abstractmethod
+    def tokenize_with_offsets(
+        self, texts: tf.Tensor
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+        """Returns what `tokenize` does, and the bytes where tokens begin and end in their texts.
+
+        Of a text whose length changes with its case, each token begins and ends where the text
+        does.
+        """
+
 
 class SentencePieceVocabulary(BertVocabulary):
     """Tokens of a SentencePiece model."""
@@ -145,6 +155,21 @@ class SentencePieceVocabulary(BertVocabulary):
         texts = text_operations.case_fold_utf8(texts) if self._lower_case else texts
         return self._pieces.tokenize(texts)
 
+    @override
+    def tokenize_with_offsets(
+        self, texts: tf.Tensor
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+        folded = text_operations.case_fold_utf8(texts) if self._lower_case else texts
+        ids, starts, ends = self._pieces.tokenize_with_offsets(folded)
+        lengths = tf.strings.length(texts)
+        is_same = tf.gather(lengths == tf.strings.length(folded), ids.value_rowids())
+        whole = tf.gather(lengths, ids.value_rowids())
+        return (
+            ids,
+            ids.with_values(tf.where(is_same, starts.values, 0)),
+            ids.with_values(tf.where(is_same, ends.values, whole)),
+        )
+
 
 class WordPieceVocabulary(BertVocabulary):
     """Tokens of a WordPiece vocabulary: a text file with one of them a line."""
@@ -188,6 +213,13 @@ class WordPieceVocabulary(BertVocabulary):
     @override
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
         return self._words.tokenize(texts)
+
+    @override
+    def tokenize_with_offsets(
+        self, texts: tf.Tensor
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+        ids, starts, ends = self._words.tokenize_with_offsets(texts)
+        return ids, tf.cast(starts, tf.int32), tf.cast(ends, tf.int32)
 
 
 def load(

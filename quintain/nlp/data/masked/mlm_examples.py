@@ -57,7 +57,7 @@ def build(
     entry: disk_shuffle.Entry, seq_length: int, vocabulary: bert_vocabulary.BertVocabulary
 ) -> Example:
     """Returns `[CLS]` and a sequence: word ids, mask and type ids, each `[S]`."""
-    return _pad([vocabulary.cls_id, *entry.ids], len(entry.ids) + 1, seq_length)
+    return pad([vocabulary.cls_id, *entry.ids], len(entry.ids) + 1, seq_length)
 
 
 def build_pair(
@@ -85,11 +85,12 @@ def build_pair(
             second, is_other = other[begin : begin + seq_length - 3 - len(first)], True
     sep = vocabulary.sep_id
     ids = [vocabulary.cls_id, *first, sep, *second, sep]
-    padded = _pad(ids, len(first) + 2, seq_length)
+    padded = pad(ids, len(first) + 2, seq_length)
     return {**padded, "next_sentence_labels": np.array([int(is_other)])}
 
 
-def _pad(ids: Sequence[int], num_first: int, seq_length: int) -> Example:
+def pad(ids: Sequence[int], num_first: int, seq_length: int) -> Example:
+    """Returns ids as a padded example, whose second segment starts after `num_first` of them."""
     places = np.arange(seq_length)
     padded = np.zeros(seq_length, np.int64)
     padded[: len(ids)] = ids

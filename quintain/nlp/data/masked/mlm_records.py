@@ -163,7 +163,7 @@ def write(
             )
         generator = np.random.default_rng(settings.seed)
         buckets = _shuffle(spools, scratch, settings, generator)
-        with _all_or_none(report.paths) as temporary:
+        with all_or_none(report.paths) as temporary:
             _write_examples(buckets, temporary, vocabulary, rules, settings, report, generator)
     return report
 
@@ -181,7 +181,7 @@ def _scratch_directory(output: str) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def _all_or_none(paths: Sequence[str]) -> Iterator[list[str]]:
+def all_or_none(paths: Sequence[str]) -> Iterator[list[str]]:
     """Gives names to write to, and renames the files if all went well."""
     temporary = [f"{path}.{os.getpid()}.tmp" for path in paths]
     try:

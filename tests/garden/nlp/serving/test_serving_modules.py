@@ -133,7 +133,24 @@ def test_unknown_functions_and_modules_of_other_tasks_are_errors():
 
     with pytest.raises(errors.ConfigError, match="got 'serv', expected one of serve, serve_ex"):
         module.get_inference_signatures({"serv": "serving_default"})
-    with pytest.raises(ImportError, match="There is no task of tagging"):
-        serving_modules.Tagging()
     with pytest.raises(errors.ConfigError, match="hub_module_url: got 'x', expected only"):
         serving_modules.SentencePrediction.Params(preprocessing_hub_module_url="x")
+
+
+def test_tagging_gives_logits_of_ids_and_of_records():
+    def infer(inputs, model):
+        return {"logits": tf.cast(inputs["input_word_ids"], tf.float32)[..., tf.newaxis]}
+
+    params = serving_modules.Tagging.Params(parse_sequence_length=3)
+    module = serving_modules.Tagging(params, Sums(), infer)
+    found = module.get_inference_signatures({"serve": "a", "serve_examples": "b"})
+    ids = tf.constant([[4, 5, 6]])
+    feature = tf.train.Feature(int64_list=tf.train.Int64List(value=[4, 5, 6]))
+    names = ("input_word_ids", "input_mask", "input_type_ids")
+    features = tf.train.Features(feature=dict.fromkeys(names, feature))
+    record = tf.train.Example(features=features).SerializeToString()
+
+    outputs = found["a"](input_word_ids=ids, input_mask=ids, input_type_ids=ids)
+
+    assert outputs["logits"].numpy().tolist() == [[[4.0], [5.0], [6.0]]]
+    assert found["b"](tf.constant([record]))["logits"].numpy().tolist() == [[[4.0], [5.0], [6.0]]]

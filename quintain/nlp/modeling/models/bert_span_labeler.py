@@ -11,9 +11,9 @@ import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.garden.nlp.networks import span_labeling
 from quintain.nlp.modeling import constructed_model
 from quintain.nlp.modeling.models import encoder_outputs
+from quintain.nlp.modeling.networks import span_labeling
 
 
 @keras.saving.register_keras_serializable("Text")
