@@ -295,6 +295,7 @@ class Session(reading.Reader):
         """Stores a version of a model under the next number of its model, and returns it."""
         query = "SELECT max(version) FROM model_versions WHERE name = :name"
         newest = self._find_value(query, {"name": record.name}) or 0
+        self._note(change.ChangeKind.MODEL, change.NO_EXPERIMENT)
         return self._add(dataclasses.replace(record, version=newest + 1))
 
     def update_model_version(self, record: registered_model.ModelVersion) -> None:
@@ -304,10 +305,12 @@ class Session(reading.Reader):
             NotFoundError: If there is none.
         """
         self._update(record)
+        self._note(change.ChangeKind.MODEL, change.NO_EXPERIMENT)
 
     def add_alias_move(self, record: registered_model.AliasMove) -> None:
         """Lets an alias name a version from now on."""
         self._add(record)
+        self._note(change.ChangeKind.MODEL, change.NO_EXPERIMENT)
 
     # Changes
 

@@ -80,9 +80,10 @@ def test_filter_chooses_rows_and_names_the_mistake_in_a_wrong_one(serve, open_pa
     page = open_page(serve(num_trials=500), "#/experiments/1?tab=trials", expected="status of 400")
     expect(page.locator(ROWS).first).to_be_visible()
 
-    page.get_by_role("button", name="?").click()
+    page.get_by_role("button", name="?").press("Enter")
     expect(page.get_by_text("A metric means its best value")).to_be_visible()
     page.keyboard.press("Escape")
+    expect(page.get_by_text("A metric means its best value")).to_have_count(0)
     page.keyboard.press("/")
     page.keyboard.type("optimizer == lamb and acuracy > 0.5")
     expect(page.get_by_role("alert")).to_contain_text("Did you mean 'accuracy'?")

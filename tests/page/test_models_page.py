@@ -67,12 +67,14 @@ def test_a_model_is_registered_from_its_trial_and_promoted_by_a_rule(server, vis
     link = server.sign_in.build_link()
     visit.open(link, "/models")
     visit.wait("No models yet")
+    expect(page.locator(".connection")).to_have_text("live")
     visit.take_picture("models-empty")
     receipt = registered_model.Receipt(
         f"/exports/{HOSTILE}", "host", "", {"saved_model.pb": "0" * 64}, {}, {"loss": 0.25}, {}
     )
     commands = server.master.commands
     commands.register_path("translator", receipt=receipt, alias="champion", note=HOSTILE)
+    visit.wait("translator@champion")
 
     for trial_id, alias in ((1, "champion"), (4, "")):
         visit.go(f"/trials/{trial_id}?tab=checkpoints")

@@ -229,8 +229,14 @@ def test_runs_are_cards_on_a_phone(link, stopped_runs, visit):
 
     page.get_by_role("button", name="Step").click()
     page.get_by_role("columnheader", name="Step ↑").wait_for()
+    heights = [one.bounding_box()["height"] for one in page.locator("main button, nav a").all()]
+    assert min(heights) >= 40
     row.get_by_role("button", name=f"Stop {HOSTILE}").click()
     page.get_by_role("button", name="Cancel").click()
+    row.get_by_role("link").first.click()
+    page.get_by_role("link", name="Config").click()
+    page.locator("td code").first.wait_for()
+    assert page.locator(".plain-box").evaluate("(box) => box.scrollWidth <= box.clientWidth")
 
 
 @pytest.mark.long("test_large_search.py shows it")

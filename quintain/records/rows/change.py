@@ -2,6 +2,7 @@
 
 import dataclasses
 import enum
+from typing import Final
 
 
 class ChangeKind(enum.StrEnum):
@@ -30,6 +31,13 @@ class ChangeKind(enum.StrEnum):
 
     RUN = "run"
     """A process of the trial is new, has changed, or is gone."""
+
+    MODEL = "model"
+    """A registered model has a new, changed or promoted version; it belongs to no experiment."""
+
+
+NO_EXPERIMENT: Final = 0
+"""Experiment of changes that belong to none."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -60,7 +60,7 @@ class Batch:
                 plain
                 for (owner, trial), plain in items
                 if experiment_id in (None, owner) and (trial is None or trial_id in (None, trial))
-                if may_read(owner)
+                if owner == change.NO_EXPERIMENT or may_read(owner)
             ]
             for kind, items in self._items.items()
         }
@@ -101,6 +101,7 @@ def read(session: "reading.Reader", after: int) -> Batch | None:
             (owner, [owner[1], first]) for owner, first in _find_firsts(by_kind[_Kind.LOGS]).items()
         ],
         "checkpoints": _read_checkpoints(session, by_kind[_Kind.CHECKPOINT]),
+        "models": [((change.NO_EXPERIMENT, None), True)] if by_kind[_Kind.MODEL] else [],
         "processes": [(owner, owner[1]) for owner in dict.fromkeys(map(_own, by_kind[_Kind.RUN]))],
     }
     return Batch(cursors.find_home(session), found[-1].id, items)

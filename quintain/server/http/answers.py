@@ -152,3 +152,5 @@ class Changes(TypedDict, total=False):
     checkpoints: list[checkpoint.Checkpoint]
     processes: list[Id]
     """Trials of which a process has begun, changed or ended."""
+    models: list[bool]
+    """There if registered models have changed; to be fetched anew."""

@@ -43,6 +43,7 @@ export function KeyHelp({ onClose }) {
 function isTyping(event) {
   const target = /** @type {HTMLElement} */ (event.target);
   if (document.querySelector("dialog[open]")) return true;
+  if (event.key === "Enter" && target.closest("a, button, summary")) return true; // It does what it is there for.
   if (target.tagName === "INPUT") return !["checkbox", "radio", "button", "range"].includes(/** @type {HTMLInputElement} */ (target).type);
   return target.tagName === "TEXTAREA" || target.tagName === "SELECT" || target.isContentEditable;
 }

@@ -2,19 +2,18 @@
 // Registered models: their versions and aliases, where each is from, and the command that serves it.
 import { useSubmit } from "./action_forms.js";
 import { get, post } from "./api.js";
+import { subscribe } from "./events.js";
 import * as format from "./format.js";
 import { clean } from "./log_lines.js";
-import { usePolled } from "./run_live.js";
 import { ALL_PROJECTS, useEditProblem } from "./user.js";
-import { html, useState } from "./vendor/preact.js";
+import { html, useEffect, useState } from "./vendor/preact.js";
 import { Button, Dialog, Empty, Loading, Problem, toast } from "./widgets.js";
 
-const POLL_MS = 15000;
 const MOST_METRICS = 4;
 const COMMAND = "quintain model register digits --experiment=1 --alias=champion";
 
 export function ModelsView() {
-  const { answer: models, error, ask } = usePolled(() => get("/models"), () => POLL_MS, []);
+  const { models, error, ask } = useModels();
   const [promoted, setPromoted] = useState(/** @type {any} */ (null));
   const problem = useEditProblem(ALL_PROJECTS);
   if (!models) return error ? html`<${Problem} error=${error} retry=${ask} />` : html`<${Loading} />`;
@@ -24,6 +23,18 @@ export function ModelsView() {
       <pre><code>${COMMAND}</code></pre><//>`}
     ${models.map((/** @type {any} */ model) => html`<${Model} key=${model.name} model=${model} problem=${problem} onPromote=${(/** @type {any} */ version) => setPromoted({ model, version })} />`)}
     ${promoted && html`<${PromoteForm} ...${promoted} onDone=${ask} onClose=${() => setPromoted(null)} />`}`;
+}
+
+/** Keeps the models as new as the store. */
+function useModels() {
+  const [models, setModels] = useState(/** @type {any[] | null} */ (null));
+  const [error, setError] = useState(/** @type {any} */ (null));
+  const ask = () => void get("/models").then((found) => (setModels(found), setError(null)), setError);
+  useEffect(() => {
+    ask();
+    return subscribe({ onReset: ask, onState: (state) => state === "live" && ask(), onChanges: (changes) => changes.models && ask() });
+  }, []);
+  return { models, error, ask };
 }
 
 /** @param {{model: any, problem: string, onPromote: (version: any) => void}} props */

@@ -81,7 +81,7 @@ function useTableKeys({ rows, idsAt, active, setActive, selection, setSelection,
   useKeys({
     j: by(1), k: by(-1), ArrowDown: by(1), ArrowUp: by(-1), PageDown: by(PAGE), PageUp: by(-PAGE),
     Home: () => go(0), End: () => go(rows.length - 1), x: select, X: select,
-    Enter: (event) => isThere && !(event.target instanceof HTMLButtonElement) && onOpen(active),
+    Enter: () => isThere && onOpen(active),
     Escape: () => selection.size && setSelection([]),
   });
 }

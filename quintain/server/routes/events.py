@@ -42,11 +42,11 @@ async def follow(
 ) -> fastapi.Response:
     """Streams what changes.
 
-    Events: `changes` (experiments, deleted_experiments, trials, cuts, metrics, logs, checkpoints:
-    to be applied in this order), `status` (what runs where, as `/master/status`; of more than 256
-    slots, as `/master/summary`) and `reset` (the cursor is not known any more; all is to be fetched
-    anew). The `id` of an event is the cursor to go on from, as `Last-Event-ID` or `cursor`; without
-    either it begins now.
+    Events: `changes` (experiments, deleted_experiments, trials, cuts, metrics, logs, checkpoints,
+    models: to be applied in this order), `status` (what runs where, as `/master/status`; of more
+    than 256 slots, as `/master/summary`) and `reset` (the cursor is not known any more; all is to
+    be fetched anew). The `id` of an event is the cursor to go on from, as `Last-Event-ID` or
+    `cursor`; without either it begins now.
     """
     if parts.feed is None:
         raise errors.NotFoundError("This master has no feed of changes.")
