@@ -44,7 +44,6 @@ _EXPERIMENT_COLUMNS: Final[tuple[output.Column[experiment_lib.Experiment], ...]]
     "--project", "projects", multiple=True, help="Only those of this project. Repeatable."
 )
 @output.format_options
-@options.traceback_option
 def list_experiments(
     include_archived: bool,
     state_names: tuple[str, ...],
@@ -74,7 +73,6 @@ def list_experiments(
 @record_ids.experiments_argument
 @click.option("--provenance", is_flag=True, help="Show where they come from: code and machine.")
 @output.format_options
-@options.traceback_option
 def describe(
     experiment_ids: tuple[int, ...], provenance: bool, as_json: bool, as_csv: bool
 ) -> None:
@@ -168,7 +166,6 @@ def _print_provenance(number: str, origin: provenance_lib.Provenance) -> None:
     "--top", "-n", type=click.IntRange(min=1), default=1, show_default=True, help="How many trials."
 )
 @output.format_options
-@options.traceback_option
 def best(experiment_id: int, top: int, as_json: bool, as_csv: bool) -> None:
     """Show the best trials of an experiment, with their checkpoints."""
     with connect.open_calls() as calls:
@@ -207,7 +204,6 @@ def best(experiment_id: int, top: int, as_json: bool, as_csv: bool) -> None:
 @click.option("--original", is_flag=True, help="As it was written; else complete.")
 @click.option("--provenance", is_flag=True, help="Say what has set each value.")
 @output.json_option
-@options.traceback_option
 def config(experiment_id: int, original: bool, provenance: bool, as_json: bool) -> None:
     """Print the config of an experiment, as YAML that can be used again."""
     with connect.open_calls() as calls:
@@ -231,7 +227,6 @@ def config(experiment_id: int, original: bool, provenance: bool, as_json: bool) 
 @click.option(
     "--output", "-o", "output_dir", metavar="DIR", help="Where to; experiment_ID_model by default."
 )
-@options.traceback_option
 def download_model_def(experiment_id: int, output_dir: str | None) -> None:
     """Copy the code of an experiment into a directory."""
     directory = pathlib.Path(output_dir or f"experiment_{experiment_id}_model")

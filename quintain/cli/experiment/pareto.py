@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import click
 
-from quintain.cli import columns, connect, options, output, record_ids
+from quintain.cli import columns, connect, output, record_ids
 from quintain.cli.lazy_group import FlagCommand
 from quintain.records.views import trial_names, trial_table
 
@@ -23,7 +23,6 @@ _DIRECTIONS: Final = {"min": True, "max": False}
     help="A metric that decides, such as accuracy:max. Repeatable; those of the search by default.",
 )
 @output.format_options
-@options.traceback_option
 def pareto(experiment_id: int, objectives: tuple[str, ...], as_json: bool, as_csv: bool) -> None:
     """Show the Pareto front: trials that no other trial beats in all metrics.
 

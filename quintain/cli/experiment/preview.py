@@ -115,7 +115,6 @@ class Preview:
 )
 @click.option("--all", "show_all", is_flag=True, help="List all trials.")
 @output.format_options
-@options.traceback_option
 def preview(
     config_file: str,
     assignments: tuple[str, ...],

@@ -42,7 +42,6 @@ _ALL = "all"
     "--offset", type=click.IntRange(min=0), default=0, metavar="N", help="Leave out so many first."
 )
 @output.format_options
-@options.traceback_option
 def list_trials(
     experiment_id: int | None,
     state_names: tuple[str, ...],
@@ -123,7 +122,6 @@ _COLUMNS: tuple[output.Column[tuple[str, float]], ...] = (
     help="How it is measured; fanova and mdi need scikit-learn.",
 )
 @output.format_options
-@options.traceback_option
 def importance(
     experiment_id: int, metric: str, evaluator: str, as_json: bool, as_csv: bool
 ) -> None:

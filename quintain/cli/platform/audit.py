@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-from quintain.cli import connect, options, output
+from quintain.cli import connect, output
 from quintain.cli.lazy_group import FlagCommand
 from quintain.records import team
 
@@ -52,7 +52,6 @@ def _parse_since(context: click.Context, option: click.Parameter, text: str | No
     help="Only the newest so many.",
 )
 @output.format_options
-@options.traceback_option
 def audit(
     experiment_id: int | None,
     user_name: str,

@@ -6,7 +6,7 @@ from typing import Final
 import click
 
 from quintain import errors
-from quintain.cli import connect, options, output
+from quintain.cli import connect, output
 from quintain.cli.lazy_group import FlagCommand
 from quintain.records.rows import checkpoint as checkpoint_lib
 
@@ -29,7 +29,6 @@ _COLUMNS: Final[tuple[output.Column[checkpoint_lib.Orphan], ...]] = (
 @click.option("--all", "takes_all", is_flag=True, help="All of them, instead of names.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @output.format_options
-@options.traceback_option
 def orphans(
     names: tuple[str, ...],
     adopt: bool,

@@ -6,8 +6,8 @@ import pathlib
 import click
 
 from quintain import errors
-from quintain.cli import columns, connect, logs, options, output
-from quintain.cli.lazy_group import FlagCommand
+from quintain.cli import columns, connect, logs, output
+from quintain.cli.lazy_group import FlagCommand, LazyGroup
 from quintain.client import calls as calls_lib
 from quintain.records.rows import registered_model
 from quintain.records.views import metric_order
@@ -32,7 +32,7 @@ _VERSION_COLUMNS: tuple[output.Column[registered_model.ModelVersion], ...] = (
 )
 
 
-@click.group()
+@click.group(cls=LazyGroup)
 def model() -> None:
     """Register trained models under names, promote versions, and serve them by alias."""
     logs.set_up(is_verbose=False)
@@ -49,7 +49,6 @@ def model() -> None:
 @click.option("--alias", default="", metavar="ALIAS", help="Let an alias name it, e.g. champion.")
 @click.option("--note", default="", metavar="TEXT", help="Your words for it.")
 @output.json_option
-@options.traceback_option
 def register(
     name: str,
     path: pathlib.Path | None,
@@ -93,7 +92,6 @@ def register(
 
 @model.command("list", cls=FlagCommand)
 @output.format_options
-@options.traceback_option
 def list_models(as_json: bool, as_csv: bool) -> None:
     """List models with their newest versions and aliases."""
     with connect.open_calls() as calls:
@@ -110,7 +108,6 @@ def list_models(as_json: bool, as_csv: bool) -> None:
 @model.command(cls=FlagCommand)
 @click.argument("name", metavar="NAME[@VERSION|@ALIAS]")
 @output.json_option
-@options.traceback_option
 def describe(name: str, as_json: bool) -> None:
     """Show a model with its versions and the history of its aliases, or all of one version."""
     bare, sign, _ = name.partition("@")
@@ -149,7 +146,6 @@ def describe(name: str, as_json: bool) -> None:
 )
 @click.option("--margin", type=float, metavar="NUMBER", help="By how much it may be worse.")
 @output.json_option
-@options.traceback_option
 def promote(
     reference: str,
     alias: str,
@@ -188,7 +184,6 @@ def promote(
 @click.option("--with-aliases", is_flag=True, help="Also the aliases that name it.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @output.json_option
-@options.traceback_option
 def delete(reference: str, with_aliases: bool, yes: bool, as_json: bool) -> None:
     """Delete a version; its checkpoint may be deleted then.
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from quintain.cli import columns, connect, logs, options, output, record_ids
+from quintain.cli import columns, connect, logs, output, record_ids
 from quintain.cli.lazy_group import FlagCommand, LazyGroup
 from quintain.client import calls as calls_lib
 from quintain.records.rows import checkpoint, log, metric
@@ -52,7 +52,6 @@ def trial() -> None:
 @record_ids.trial_argument
 @click.option("--all", "-a", "shows_all", is_flag=True, help="Deleted checkpoints, too.")
 @output.format_options
-@options.traceback_option
 def describe(trial_id: int, shows_all: bool, as_json: bool, as_csv: bool) -> None:
     """Show a trial with its validations and checkpoints."""
     with connect.open_calls() as calls:
@@ -114,7 +113,6 @@ def _print_checkpoints(found: Sequence[checkpoint.Checkpoint], *, shows_all: boo
 @click.option("--grep", metavar="TEXT", help="Only lines that contain this.")
 @click.option("--timestamps", "-t", is_flag=True, help="Put time and source before each line.")
 @output.format_options
-@options.traceback_option
 def show_logs(
     trial_id: int,
     follow: bool,
@@ -200,7 +198,6 @@ def _print_lines(rows: list[log.LogRow], last_id: int, *, with_times: bool) -> i
 )
 @click.option("--batches", "by_batch", is_flag=True, help="A line for each batch of training.")
 @output.format_options
-@options.traceback_option
 def show_metrics(
     trial_id: int, group: str | None, by_batch: bool, as_json: bool, as_csv: bool
 ) -> None:
@@ -253,7 +250,6 @@ def _metric_getter(name: str) -> Callable[[metric.MetricRow | metric.BatchRow], 
 @trial.command(cls=FlagCommand)
 @record_ids.trial_argument
 @click.argument("text", required=False)
-@options.traceback_option
 def note(trial_id: int, text: str | None) -> None:
     r"""Write a note on a trial, in place of the one that it has; without TEXT, show it.
 
@@ -279,7 +275,6 @@ def note(trial_id: int, text: str | None) -> None:
     required=True,
     shell_complete=record_ids.complete_trial,
 )
-@options.traceback_option
 def kill(trial_ids: tuple[int, ...]) -> None:
     """End trials at once; their experiments go on."""
     with connect.open_client() as client:
@@ -291,7 +286,6 @@ def kill(trial_ids: tuple[int, ...]) -> None:
 @trial.command(cls=FlagCommand)
 @record_ids.trial_argument
 @output.json_option
-@options.traceback_option
 def rerun(trial_id: int, as_json: bool) -> None:
     """Create an experiment of one trial with the hyperparameters and the seed of this one."""
     with connect.open_client() as client:
@@ -306,7 +300,6 @@ def rerun(trial_id: int, as_json: bool) -> None:
 @record_ids.trial_argument
 @click.option("--set", "assignments", multiple=True, metavar="PATH=VALUE", help="Repeatable.")
 @output.json_option
-@options.traceback_option
 def continue_(trial_id: int, assignments: tuple[str, ...], as_json: bool) -> None:
     r"""Create an experiment of one trial that begins with the newest checkpoint of this one.
 

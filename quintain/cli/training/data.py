@@ -5,7 +5,7 @@ from typing import Any, Literal
 import click
 
 from quintain import errors
-from quintain.cli import logs, options, output, tensorflow_import
+from quintain.cli import logs, output, tensorflow_import
 from quintain.cli.lazy_group import FlagCommand, LazyGroup
 
 
@@ -40,7 +40,6 @@ def data() -> None:
     metavar="TOKENS",
     help="Tokens that no text gives; BERT needs '[CLS],[SEP],[MASK]'.",
 )
-@options.traceback_option
 def sentencepiece(
     input_path: str | None,
     tfds_name: str | None,
@@ -127,7 +126,6 @@ def sentencepiece(
 @click.option("--use-v2-feature-names", is_flag=True, help="Name features input_word_ids ...")
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--skip-bad", is_flag=True, help="Leave out lines that are not UTF-8, and say which.")
-@options.traceback_option
 def mlm(
     inputs: tuple[str, ...],
     output: str,
@@ -181,7 +179,6 @@ def mlm(
 @data.command(cls=FlagCommand)
 @click.argument("paths", metavar="FILES...", nargs=-1, required=True)
 @output.json_option
-@options.traceback_option
 def check(paths: tuple[str, ...], as_json: bool) -> None:
     r"""Read TFRecord files to their ends, and count records and damaged files.
 
