@@ -122,8 +122,7 @@ def preview(
     seconds_per_batch: float | None,
     num_slots: int | None,
     show_all: bool,
-    as_json: bool,
-    as_csv: bool,
+    form: output.Form,
 ) -> None:
     r"""Show which trials a search would run, for how long, without running anything.
 
@@ -141,11 +140,11 @@ def preview(
     if secs is not None:
         found = _with_times(found, file.config, secs, num_slots)
         found = dataclasses.replace(found, measured_in=measured_in)
-    if as_json:
+    if form is output.Form.JSON:
         output.print_json({**vars(found), "rungs": found.rungs})
         return
-    if as_csv:
-        output.print_list(found.trials, _TRIAL_COLUMNS, as_json=False, as_csv=True)
+    if form is output.Form.CSV:
+        output.print_list(found.trials, _TRIAL_COLUMNS, form=form)
         return
     _print(found, show_all=show_all)
 

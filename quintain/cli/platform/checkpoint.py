@@ -55,8 +55,7 @@ def list_checkpoints(
     trial_id: int | None,
     best: int | None,
     state_names: tuple[str, ...],
-    as_json: bool,
-    as_csv: bool,
+    form: output.Form,
 ) -> None:
     """List checkpoints, of one experiment or of all."""
     if best is not None and experiment_id is None:
@@ -75,11 +74,7 @@ def list_checkpoints(
                 smaller_is_better=searcher.get("smaller_is_better", True),
             )[:best]
     output.print_list(
-        found,
-        columns.CHECKPOINT_COLUMNS,
-        as_json=as_json,
-        as_csv=as_csv,
-        if_empty="There are no checkpoints.",
+        found, columns.CHECKPOINT_COLUMNS, form=form, if_empty="There are no checkpoints."
     )
 
 

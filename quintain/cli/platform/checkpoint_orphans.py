@@ -30,13 +30,7 @@ _COLUMNS: Final[tuple[output.Column[checkpoint_lib.Orphan], ...]] = (
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @output.format_options
 def orphans(
-    names: tuple[str, ...],
-    adopt: bool,
-    delete: bool,
-    takes_all: bool,
-    yes: bool,
-    as_json: bool,
-    as_csv: bool,
+    names: tuple[str, ...], adopt: bool, delete: bool, takes_all: bool, yes: bool, form: output.Form
 ) -> None:
     r"""List directories of checkpoints that the database does not know; adopt or delete some.
 
@@ -58,8 +52,7 @@ def orphans(
         output.print_list(
             chosen,
             _COLUMNS,
-            as_json=as_json,
-            as_csv=as_csv,
+            form=form,
             if_empty="The database knows all checkpoints that are there.",
         )
         return

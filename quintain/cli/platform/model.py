@@ -92,15 +92,14 @@ def register(
 
 @model.command("list", cls=FlagCommand)
 @output.format_options
-def list_models(as_json: bool, as_csv: bool) -> None:
+def list_models(form: output.Form) -> None:
     """List models with their newest versions and aliases."""
     with connect.open_calls() as calls:
         found = calls.list_models()
     output.print_list(
         found,
         _MODEL_COLUMNS,
-        as_json=as_json,
-        as_csv=as_csv,
+        form=form,
         if_empty="No models are registered; `quintain model register --help` shows how.",
     )
 

@@ -52,16 +52,16 @@ def trial() -> None:
 @record_ids.trial_argument
 @click.option("--all", "-a", "shows_all", is_flag=True, help="Deleted checkpoints, too.")
 @output.format_options
-def describe(trial_id: int, shows_all: bool, as_json: bool, as_csv: bool) -> None:
+def describe(trial_id: int, shows_all: bool, form: output.Form) -> None:
     """Show a trial with its validations and checkpoints."""
     with connect.open_calls() as calls:
         found = calls.get_trial(trial_id)
         validations = calls.list_metrics(trial_id, group=metric.MetricGroup.VALIDATION)
         checkpoints = calls.list_checkpoints(trial_id=trial_id)
-    if as_csv:
-        output.print_list([found], columns.TRIAL_COLUMNS, as_json=as_json, as_csv=True)
+    if form is output.Form.CSV:
+        output.print_list([found], columns.TRIAL_COLUMNS, form=form)
         return
-    if as_json:
+    if form is output.Form.JSON:
         output.print_json({"trial": found, "validations": validations, "checkpoints": checkpoints})
         return
     output.print_fields(
@@ -120,18 +120,17 @@ def show_logs(
     source: str | None,
     grep: str | None,
     timestamps: bool,
-    as_json: bool,
-    as_csv: bool,
+    form: output.Form,
 ) -> None:
     """Show what a trial wrote."""
     which = log.LogFilter(
         limit=_PAGE, source=None if source is None else log.LogSource(source), contains=grep
     )
-    if follow and (as_json or as_csv):
+    if follow and form is not output.Form.TABLE:
         raise click.UsageError("--follow: got together with --json or --csv, which need an end.")
-    if as_json or as_csv:
+    if form is not output.Form.TABLE:
         rows = connect.ask(lambda calls: _read_all(calls, trial_id, tail, which))
-        output.print_list(rows, _LOG_COLUMNS, as_json=as_json, as_csv=as_csv)
+        output.print_list(rows, _LOG_COLUMNS, form=form)
         return
     last_id = 0
     if tail is not None:
@@ -198,14 +197,12 @@ def _print_lines(rows: list[log.LogRow], last_id: int, *, with_times: bool) -> i
 )
 @click.option("--batches", "by_batch", is_flag=True, help="A line for each batch of training.")
 @output.format_options
-def show_metrics(
-    trial_id: int, group: str | None, by_batch: bool, as_json: bool, as_csv: bool
-) -> None:
+def show_metrics(trial_id: int, group: str | None, by_batch: bool, form: output.Form) -> None:
     """Show the metrics of a trial, a line for each workload."""
     if by_batch:
         if group is not None:
             raise click.UsageError("--batches: got together with --group; leave one of them out.")
-        _show_batches(trial_id, as_json=as_json, as_csv=as_csv)
+        _show_batches(trial_id, form=form)
         return
     with connect.open_calls() as calls:
         rows = calls.list_metrics(
@@ -217,18 +214,12 @@ def show_metrics(
         _METRIC_COLUMNS[1],
         *(output.Column[metric.MetricRow](name, _metric_getter(name)) for name in names),
     ]
-    if as_csv:
+    if form is output.Form.CSV:
         shown += _METRIC_COLUMNS[3:]
-    output.print_list(
-        rows,
-        shown,
-        as_json=as_json,
-        as_csv=as_csv,
-        if_empty=f"Trial {trial_id} has reported no metrics.",
-    )
+    output.print_list(rows, shown, form=form, if_empty=f"Trial {trial_id} has reported no metrics.")
 
 
-def _show_batches(trial_id: int, *, as_json: bool, as_csv: bool) -> None:
+def _show_batches(trial_id: int, *, form: output.Form) -> None:
     rows = connect.ask(lambda calls: calls.list_batch_metrics(trial_id))
     names = dict.fromkeys(name for row in rows for name in row.metrics)
     output.print_list(
@@ -237,8 +228,7 @@ def _show_batches(trial_id: int, *, as_json: bool, as_csv: bool) -> None:
             _BATCH_COLUMN,
             *(output.Column[metric.BatchRow](name, _metric_getter(name)) for name in names),
         ],
-        as_json=as_json,
-        as_csv=as_csv,
+        form=form,
         if_empty=f"Trial {trial_id} has reported no metrics of single batches.",
     )
 

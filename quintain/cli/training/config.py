@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from quintain.cli import logs, options, output
-from quintain.cli.experiment import schema as schema_lib
+from quintain.cli import output as output_lib
 from quintain.cli.lazy_group import FlagCommand, LazyGroup
 from quintain.files import file_io
 
@@ -87,7 +87,7 @@ def schema(output: str | None, **flags: Any) -> None:
         run_header.IMPORTS_KEY: {"type": "array", "items": {"type": "string"}},
         run_header.DIRECTORIES_KEY: {"type": "object", "additionalProperties": {"type": "string"}},
     }
-    schema_lib.write(json_schema.build_schema(params, extra_properties=extra), output)
+    output_lib.write_schema(json_schema.build_schema(params, extra_properties=extra), output)
 
 
 @config.command(cls=FlagCommand)
