@@ -155,6 +155,14 @@ def write_schema(schema: dict[str, Any], path: str | None) -> None:
     )
 
 
+def print_record(value: object, text: str, *, as_json: bool) -> None:
+    """Prints a record as JSON, or else what a text says of it."""
+    if as_json:
+        print_json(value)
+    else:
+        click.echo(text)
+
+
 def print_fields(fields: Mapping[str, object], *, err: bool = False, indent: str = "") -> None:
     """Prints names with values, one a line; those that are None or empty are left out.
 

@@ -212,7 +212,8 @@ def fork(
         text = experiment_file.load(config_file, assignments).text
     with connect.open_client() as client:
         experiment = client.fork_experiment(experiment_id, text, assignments)
-    _print_created(experiment, f"from experiment {experiment_id}", as_json=as_json)
+    text = f"Created experiment {experiment.id} from experiment {experiment_id}."
+    output.print_record(experiment, text, as_json=as_json)
 
 
 @click.command("continue", cls=FlagCommand)
@@ -248,10 +249,3 @@ def continue_(
     if as_json:
         output.print_json(experiment)
     raise click.exceptions.Exit(code)
-
-
-def _print_created(experiment: experiment_lib.Experiment, origin: str, *, as_json: bool) -> None:
-    if as_json:
-        output.print_json(experiment)
-        return
-    click.echo(f"Created experiment {experiment.id} {origin}.")

@@ -171,11 +171,9 @@ def promote(
             metric_name=metric_name,
             margin=margin or 0.0,
         )
-    if as_json:
-        output.print_json(found)
-        return
     reason = found.history[-1].reason
-    click.echo(f"{name}@{alias} is version {version}{f': {reason}' if reason else ''}.")
+    text = f"{name}@{alias} is version {version}{f': {reason}' if reason else ''}."
+    output.print_record(found, text, as_json=as_json)
 
 
 @model.command(cls=FlagCommand)
@@ -194,10 +192,7 @@ def delete(reference: str, with_aliases: bool, yes: bool, as_json: bool) -> None
     with connect.open_client() as client:
         version = client.get_model(name).find(mark).version
         deleted = client.delete_model(name, version, with_aliases=with_aliases)
-    if as_json:
-        output.print_json(deleted)
-    else:
-        click.echo(f"Deleted {deleted.reference}.")
+    output.print_record(deleted, f"Deleted {deleted.reference}.", as_json=as_json)
 
 
 def _find_best(calls: calls_lib.Calls, trial_id: int | None, experiment_id: int | None) -> str:

@@ -41,10 +41,7 @@ def list_nodes(as_json: bool) -> None:
     """List the machines; that of the master is called master."""
     with connect.open_client(start=False) as client:
         found = client.list_nodes()
-    if as_json:
-        output.print_json(found)
-    else:
-        click.echo(output.to_table(found, _COLUMNS))
+    output.print_record(found, output.to_table(found, _COLUMNS), as_json=as_json)
 
 
 @node.command(cls=FlagCommand)
@@ -68,7 +65,7 @@ def drain(name: str, wait: bool, timeout: float, as_json: bool) -> None:
         found = client.drain_node(name)
         if wait:
             found = _wait_until_empty(client, name, timeout)
-    _show(found, as_json)
+    output.print_record(found, output.to_table([found], _COLUMNS), as_json=as_json)
 
 
 def _wait_until_empty(
@@ -96,11 +93,4 @@ def activate(name: str, as_json: bool) -> None:
     """Start trials on a machine again."""
     with connect.open_client(start=False) as client:
         found = client.activate_node(name)
-    _show(found, as_json)
-
-
-def _show(found: node_lib.NodeStatus, as_json: bool) -> None:
-    if as_json:
-        output.print_json(found)
-    else:
-        click.echo(output.to_table([found], _COLUMNS))
+    output.print_record(found, output.to_table([found], _COLUMNS), as_json=as_json)

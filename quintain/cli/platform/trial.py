@@ -280,10 +280,8 @@ def rerun(trial_id: int, as_json: bool) -> None:
     """Create an experiment of one trial with the hyperparameters and the seed of this one."""
     with connect.open_client() as client:
         experiment = client.rerun_trial(trial_id)
-    if as_json:
-        output.print_json(experiment)
-        return
-    click.echo(f"Created experiment {experiment.id}, which runs trial {trial_id} again.")
+    text = f"Created experiment {experiment.id}, which runs trial {trial_id} again."
+    output.print_record(experiment, text, as_json=as_json)
 
 
 @trial.command("continue", cls=FlagCommand)
@@ -300,7 +298,5 @@ def continue_(trial_id: int, assignments: tuple[str, ...], as_json: bool) -> Non
     """
     with connect.open_client() as client:
         experiment = client.continue_trial(trial_id, assignments)
-    if as_json:
-        output.print_json(experiment)
-        return
-    click.echo(f"Created experiment {experiment.id}, which goes on with trial {trial_id}.")
+    text = f"Created experiment {experiment.id}, which goes on with trial {trial_id}."
+    output.print_record(experiment, text, as_json=as_json)

@@ -78,7 +78,4 @@ def revoke(name: str, project: str | None, as_json: bool) -> None:
 
 
 def _show(found: list[team.User], *, as_json: bool) -> None:
-    if as_json:
-        output.print_json(found)
-    else:
-        click.echo(output.to_table(found, _COLUMNS))
+    output.print_record(found, output.to_table(found, _COLUMNS), as_json=as_json)
