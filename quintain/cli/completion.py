@@ -3,13 +3,11 @@
 import click
 from click import shell_completion
 
-from quintain.cli import options
 from quintain.cli.lazy_group import FlagCommand
 
 
 @click.command(cls=FlagCommand)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-@options.traceback_option
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
     r"""Print the script by which a shell completes commands, options, experiments and ids.

@@ -4,18 +4,17 @@ import contextlib
 import os
 import pathlib
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 
-import quintain
 from quintain import errors
 from quintain.client import calls as calls_lib
 from quintain.client.home import home as home_lib
 from quintain.client.home import logins, master_file
+from quintain.server.security import own_commands
 
 if TYPE_CHECKING:
     from quintain.client import master_client
@@ -191,12 +190,12 @@ def _start(
     log_path = home.logs / "master.log"
     with home_lib.write_privately(), log_path.open("ab") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "quintain.cli.main", "master", "start", *arguments],
+            own_commands.build("master", "start", *arguments),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             cwd=home.path,
-            env=_build_environment(home),
+            env=own_commands.build_environment(home),
             start_new_session=True,
         )
     # It may also be another command's master that has come first.
@@ -225,23 +224,6 @@ def wait_for_master(
             return found
         time.sleep(_POLL_SECS)
     return None
-
-
-def _build_environment(home: home_lib.Home) -> dict[str, str]:
-    """Returns the environment of a process that starts elsewhere and finds the same modules."""
-    root = pathlib.Path(quintain.__file__).parents[1]
-    entries = [
-        str(pathlib.Path(entry).absolute())
-        for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep)
-        if entry
-    ]
-    if str(root) not in entries:
-        entries.append(str(root))
-    return {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(entries),
-        home_lib.HOME_VARIABLE: str(home.path),
-    }
 
 
 def _read_end(path: pathlib.Path) -> str:

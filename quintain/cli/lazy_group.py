@@ -110,12 +110,19 @@ class LazyGroup(click.Group):
 
 
 class FlagCommand(click.Command):
-    """A command whose flags, declared with dashes, may be written with underscores, too."""
+    """A command whose flags, declared with dashes, may be written with underscores, too.
+
+    It has `--traceback`, which the border of the process looks for.
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Takes the arguments of a click command."""
         super().__init__(*args, **kwargs)
         self.help = _keep_lines(self.help)
+        text = "Show where in the program an error arose."
+        self.params.append(
+            click.Option(["--traceback"], is_flag=True, expose_value=False, help=text)
+        )
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parses the flags; a misspelt one names the nearest."""

@@ -21,117 +21,72 @@ from quintain.files import disk_errors
 from quintain.process import process_end, user_errors
 from quintain.terminal import printable
 
-COMMANDS: Final = {
+_SECTIONS: Final = {
     "Train": {
-        "config": (
-            "quintain.cli.training.config:config",
-            "Show, list, compare and describe experiments.",
-        ),
-        "data": (
-            "quintain.cli.training.data:data",
-            "Prepare data: train a vocabulary, mask text for BERT.",
-        ),
-        "tune": (
-            "quintain.cli.training.tune:tune",
-            "Find a learning rate, and the largest batch that fits.",
-        ),
-        "train": (
-            "quintain.cli.training.train:train",
-            "Train and evaluate an experiment, or go on with a run.",
-        ),
-        "tensorboard": (
-            "quintain.cli.training.tensorboard:tensorboard",
-            "Show trials and runs in TensorBoard.",
-        ),
+        "config": ("training.config:config", "Show, list, compare and describe experiments."),
+        "data": ("training.data:data", "Prepare data: train a vocabulary, mask text for BERT."),
+        "tune": ("training.tune:tune", "Find a learning rate, and the largest batch that fits."),
+        "train": ("training.train:train", "Train and evaluate an experiment, or go on with a run."),
+        "tensorboard": ("training.tensorboard:tensorboard", "Show trials and runs in TensorBoard."),
     },
     "Search": {
         "experiment": (
-            "quintain.cli.experiment.group:experiment",
+            "experiment.group:experiment",
             "Search hyperparameters: create, show and steer experiments.",
         ),
-        "trial": (
-            "quintain.cli.platform.trial:trial",
-            "Show and steer trials, the points of searches.",
-        ),
+        "trial": ("platform.trial:trial", "Show and steer trials, the points of searches."),
         "checkpoint": (
-            "quintain.cli.platform.checkpoint:checkpoint",
+            "platform.checkpoint:checkpoint",
             "Show, export, copy and delete saved states of trials; average those of a run.",
         ),
-        "ui": (
-            "quintain.cli.platform.ui:ui",
-            "Open the page: watch searches and runs, and steer them.",
-        ),
+        "ui": ("platform.ui:ui", "Open the page: watch searches and runs, and steer them."),
     },
     "Use": {
-        "translate": (
-            "quintain.cli.training.translate:translate",
-            "Translate text with a trained model.",
-        ),
+        "translate": ("training.translate:translate", "Translate text with a trained model."),
         "predict": (
-            "quintain.cli.training.predict:predict",
+            "training.predict:predict",
             "Ask a trained model about texts, or about files of examples.",
         ),
         "export": (
-            "quintain.cli.training.export:export",
+            "training.export:export",
             "Write a trained model as a SavedModel with text in and out.",
         ),
         "model": (
-            "quintain.cli.platform.model:model",
+            "platform.model:model",
             "Register trained models under names, promote versions to aliases.",
         ),
         "serve-model": (
-            "quintain.cli.training.serve_model:serve_model",
+            "training.serve_model:serve_model",
             "Answer over HTTP with a trained model.",
         ),
     },
     "Operate": {
         "doctor": (
-            "quintain.cli.platform.doctor:doctor",
+            "platform.doctor:doctor",
             "Show what this machine has, and what keeps something from working.",
         ),
-        "master": (
-            "quintain.cli.platform.master:master",
-            "Run the master of experiments, or ask it.",
-        ),
-        "agent": (
-            "quintain.cli.platform.agent:agent",
-            "Let this machine run trials for a master elsewhere.",
-        ),
+        "master": ("platform.master:master", "Run the master of experiments, or ask it."),
+        "agent": ("platform.agent:agent", "Let this machine run trials for a master elsewhere."),
         "node": (
-            "quintain.cli.platform.node:node",
+            "platform.node:node",
             "Show machines that run trials, empty them, and use them again.",
         ),
-        "user": (
-            "quintain.cli.platform.user:user",
-            "Show who may do what, and give roles.",
-        ),
-        "audit": (
-            "quintain.cli.platform.audit:audit",
-            "Show who changed what.",
-        ),
-        "login": (
-            "quintain.cli.platform.login:login",
-            "Ask the master of another machine by all commands.",
-        ),
-        "logout": (
-            "quintain.cli.platform.login:logout",
-            "Ask the master of this home directory again.",
-        ),
-        "store": (
-            "quintain.cli.platform.store:store",
-            "Copy experiments to another database, and back.",
-        ),
+        "user": ("platform.user:user", "Show who may do what, and give roles."),
+        "audit": ("platform.audit:audit", "Show who changed what."),
+        "login": ("platform.login:login", "Ask the master of another machine by all commands."),
+        "logout": ("platform.login:logout", "Ask the master of this home directory again."),
+        "store": ("platform.store:store", "Copy experiments to another database, and back."),
         "completion": (
-            "quintain.cli.completion:completion",
+            "completion:completion",
             "Print a script for bash, zsh or fish that completes commands and values.",
         ),
         "migrate": (
-            "quintain.cli.platform.migrate:migrate",
+            "platform.migrate:migrate",
             "Move programs of PEDL, Determined and the Model Garden by their imports.",
         ),
     },
 }
-"""Places of the commands and a line of help each, by section, in the order of use."""
+"""Places of the commands below `quintain.cli` and a line of help each, in the order of use."""
 
 EXIT_BAD_INPUT: Final = 2
 EXIT_FAILURE: Final = 1
@@ -144,7 +99,10 @@ _SIGNAL_EXITS: Final = {"SIGHUP": 129, "SIGINT": 130, "SIGTERM": 143}
 
 @click.group(
     cls=LazyGroup,
-    sections=COMMANDS,
+    sections={
+        title: {name: (f"quintain.cli.{place}", text) for name, (place, text) in section.items()}
+        for title, section in _SECTIONS.items()
+    },
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(__version__, prog_name="quintain")

@@ -239,15 +239,6 @@ def _check_directories(
     return tuple(map(os.path.abspath, given))
 
 
-traceback_option = click.option(
-    "--traceback",
-    is_flag=True,
-    expose_value=False,
-    help="Show where in the program an error arose.",
-)
-"""Adds `--traceback`, which the border of the process looks for."""
-
-
 def build_parse_options(**flags: Any) -> "experiment_parser.ParseConfigOptions":
     """Returns the `ParseConfigOptions` of a command's flags.
 

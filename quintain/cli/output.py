@@ -1,6 +1,7 @@
 """Output formats: tables for people, JSON and CSV for programs."""
 
 import dataclasses
+import enum
 import io
 import json
 import math
@@ -13,7 +14,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import click
 
-from quintain.files import csv_files
+from quintain.files import csv_files, file_io
 from quintain.terminal import durations, printable
 
 format_secs = durations.format_secs
@@ -52,12 +53,12 @@ def key_column(name: str) -> Column[dict[str, Any]]:
     return Column(name, operator.itemgetter(name), can_shrink=True)
 
 
-@dataclasses.dataclass(frozen=True)
-class Format:
-    """Output format, of `--json` and `--csv`."""
+class Form(enum.Enum):
+    """Forms of what a command prints."""
 
-    as_json: bool = False
-    as_csv: bool = False
+    TABLE = enum.auto()
+    JSON = enum.auto()
+    CSV = enum.auto()
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -65,16 +66,31 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 
 
 def format_options(command: F) -> F:
-    """Adds `--json` and `--csv`; the command gets them as `as_json` and `as_csv`."""
-    return json_option(click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")(command))
+    """Adds `--json` and `--csv`; the command gets a `Form` as `form`."""
+
+    def choose(context: click.Context, option: click.Parameter, is_given: bool) -> None:
+        former = context.params.setdefault("form", Form.TABLE)
+        if is_given and former is not Form.TABLE:
+            raise click.UsageError("--csv: got together with --json, expected one of them.")
+        if is_given:
+            context.params["form"] = Form[str(option.name).upper()]
+
+    for name in ("csv", "json"):
+        command = click.option(
+            f"--{name}",
+            is_flag=True,
+            expose_value=False,
+            callback=choose,
+            help=f"Print {name.upper()}.",
+        )(command)
+    return command
 
 
 def print_list(
     rows: Sequence[R],
     columns: Sequence[Column[R]],
     *,
-    as_json: bool,
-    as_csv: bool,
+    form: Form,
     if_empty: str = "",
 ) -> None:
     """Prints rows as a table, as JSON (complete records) or as CSV (the columns, unabridged).
@@ -82,15 +98,12 @@ def print_list(
     Args:
         rows: Records.
         columns: What tables and CSV show of them.
-        as_json: Whether to print JSON.
-        as_csv: Whether to print CSV.
+        form: How to print them.
         if_empty: What to say on standard error instead of an empty table.
     """
-    if as_json and as_csv:
-        raise click.UsageError("--csv: got together with --json, expected one of them.")
-    if as_json:
+    if form is Form.JSON:
         print_json(rows)
-    elif as_csv:
+    elif form is Form.CSV:
         click.echo(to_csv(rows, columns), nl=False)
     elif rows:
         click.echo(to_table(rows, columns))
@@ -120,6 +133,34 @@ def print_json(value: object) -> None:
     from quintain.records.rows import codec
 
     click.echo(json.dumps(codec.to_plain(value), indent=2))
+
+
+def write_schema(schema: dict[str, Any], path: str | None) -> None:
+    """Writes a schema to a file, or to standard output if it is None.
+
+    Args:
+        schema: JSON Schema.
+        path: The file.
+    """
+    text = json.dumps(schema, indent=2) + "\n"
+    if path is None:
+        click.echo(text, nl=False)
+        return
+    with file_io.open(path, "w") as file:
+        file.write(text)
+    click.echo(
+        f"Wrote {path}. Begin a YAML file with this line to have it completed:\n"
+        f"# yaml-language-server: $schema={path}",
+        err=True,
+    )
+
+
+def print_record(value: object, text: str, *, as_json: bool) -> None:
+    """Prints a record as JSON, or else what a text says of it."""
+    if as_json:
+        print_json(value)
+    else:
+        click.echo(text)
 
 
 def print_fields(fields: Mapping[str, object], *, err: bool = False, indent: str = "") -> None:

@@ -103,6 +103,9 @@ class Tagger:
     inputs: ClassVar = {"text": tf.TensorSpec([None], tf.string)}
     """What files of instances have."""
 
+    image_input: ClassVar = None
+    """Input that takes encoded images: none."""
+
     def parse(self, instance: Any) -> Any:
         """Returns a text, a list of words, or a mapping with a `text`, as `run` takes it.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from quintain import errors
-from quintain.cli import connect, options, output, record_ids
+from quintain.cli import connect, output, record_ids
 from quintain.cli.experiment import endings
 from quintain.cli.lazy_group import FlagCommand
 from quintain.client.home import home as home_lib
@@ -36,7 +36,7 @@ def _build_command(name: str, text: str) -> click.Command:
         _apply_to_each(experiment_ids, name)
 
     run.__doc__ = text
-    command = record_ids.experiments_argument(options.traceback_option(run))
+    command = record_ids.experiments_argument(run)
     return click.command(name, cls=FlagCommand)(command)
 
 
@@ -77,7 +77,6 @@ pause = _build_command(
 @click.command(cls=FlagCommand)
 @record_ids.experiments_argument
 @click.option("--follow", "-f", is_flag=True, help="Show it while it runs, as `create` does.")
-@options.traceback_option
 def activate(experiment_ids: tuple[int, ...], follow: bool) -> None:
     """Go on with paused experiments, and with those whose master was ended or killed."""
     if not follow:
@@ -94,7 +93,6 @@ def activate(experiment_ids: tuple[int, ...], follow: bool) -> None:
 @click.command(cls=FlagCommand)
 @record_ids.experiments_argument
 @click.option("--now", is_flag=True, help="At once; work since the last checkpoints is lost.")
-@options.traceback_option
 def cancel(experiment_ids: tuple[int, ...], now: bool) -> None:
     """End experiments; their trials save themselves first."""
     _apply_to_each(experiment_ids, "kill" if now else "cancel")
@@ -108,7 +106,6 @@ unarchive = _build_command("unarchive", """Show archived experiments in lists ag
 @click.command(cls=FlagCommand)
 @record_ids.experiments_argument
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
-@options.traceback_option
 def delete(experiment_ids: tuple[int, ...], yes: bool) -> None:
     """Delete ended experiments with all that belongs to them, checkpoints included."""
     listed = ", ".join(map(str, experiment_ids))
@@ -139,7 +136,6 @@ def delete(experiment_ids: tuple[int, ...], yes: bool) -> None:
     metavar="SECS",
     help="Give up after so many seconds, with exit code 5.",
 )
-@options.traceback_option
 def wait(experiment_id: int, polling_interval: float, timeout: float | None) -> None:
     """Wait until an experiment has ended.
 
@@ -165,7 +161,6 @@ def wait(experiment_id: int, polling_interval: float, timeout: float | None) -> 
 
 @click.command(cls=FlagCommand)
 @record_ids.experiment_argument
-@options.traceback_option
 def follow(experiment_id: int) -> None:
     """Show an experiment that runs in the background; it goes on if this is ended.
 
@@ -202,7 +197,6 @@ def _check_master(
 @click.option("--config-file", metavar="FILE", help="The new config; the other one's by default.")
 @click.option("--set", "assignments", multiple=True, metavar="PATH=VALUE", help="Repeatable.")
 @output.json_option
-@options.traceback_option
 def fork(
     experiment_id: int, config_file: str | None, assignments: tuple[str, ...], as_json: bool
 ) -> None:
@@ -218,7 +212,8 @@ def fork(
         text = experiment_file.load(config_file, assignments).text
     with connect.open_client() as client:
         experiment = client.fork_experiment(experiment_id, text, assignments)
-    _print_created(experiment, f"from experiment {experiment_id}", as_json=as_json)
+    text = f"Created experiment {experiment.id} from experiment {experiment_id}."
+    output.print_record(experiment, text, as_json=as_json)
 
 
 @click.command("continue", cls=FlagCommand)
@@ -228,7 +223,6 @@ def fork(
     "--follow/--detach", "-f/-d", default=False, help="Show it while it runs, or return at once."
 )
 @output.json_option
-@options.traceback_option
 def continue_(
     experiment_id: int, assignments: tuple[str, ...], follow: bool, as_json: bool
 ) -> None:
@@ -255,10 +249,3 @@ def continue_(
     if as_json:
         output.print_json(experiment)
     raise click.exceptions.Exit(code)
-
-
-def _print_created(experiment: experiment_lib.Experiment, origin: str, *, as_json: bool) -> None:
-    if as_json:
-        output.print_json(experiment)
-        return
-    click.echo(f"Created experiment {experiment.id} {origin}.")

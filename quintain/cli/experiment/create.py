@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from quintain.cli.experiment import foreground
     from quintain.client import master_client
 
-_NUM_NAMES = 5
 _BEGUN_ANEW = "QUINTAIN_BEGUN_ANEW"
 """Variable of a command that has begun itself anew; Python itself may change what it set then."""
 
@@ -54,7 +53,6 @@ _BEGUN_ANEW = "QUINTAIN_BEGUN_ANEW"
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 @click.option("--json", "as_json", is_flag=True, help="Print the experiment as JSON at the end.")
 @options.slot_options
-@options.traceback_option
 def create(
     config_file: str,
     model_dir: str | None,
@@ -214,9 +212,8 @@ def _check_files(file: experiment_file.ExperimentFile, model_dir: pathlib.Path) 
 
     names = sorted(model_files.list_files(model_dir, file.config.code).left_out)
     if names:
-        more = f" and {len(names) - _NUM_NAMES} more" if len(names) > _NUM_NAMES else ""
         click.echo(
-            f"Trials do not have what is ignored: {', '.join(names[:_NUM_NAMES])}{more}. "
+            f"Trials do not have what is ignored: {output.format_names(names)}. "
             f"`!NAME` in {model_files.IGNORE_FILES[0]} takes a file back.",
             err=True,
         )

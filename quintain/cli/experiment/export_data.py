@@ -10,7 +10,7 @@ from typing import Any, Final
 import click
 
 from quintain import errors
-from quintain.cli import connect, options, record_ids
+from quintain.cli import connect, record_ids
 from quintain.cli.experiment import table_files
 from quintain.cli.lazy_group import FlagCommand
 from quintain.client import calls as calls_lib
@@ -51,7 +51,6 @@ _BATCH: Final = "batch"
     help="Of the tables; parquet needs quintain[parquet].",
 )
 @click.option("--logs/--no-logs", "with_logs", default=True, help="Also what trials wrote.")
-@options.traceback_option
 def export_data(experiment_id: int, directory: pathlib.Path, kind: str, with_logs: bool) -> None:
     r"""Write all that is known of an experiment into a new directory.
 

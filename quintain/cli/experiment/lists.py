@@ -44,14 +44,12 @@ _EXPERIMENT_COLUMNS: Final[tuple[output.Column[experiment_lib.Experiment], ...]]
     "--project", "projects", multiple=True, help="Only those of this project. Repeatable."
 )
 @output.format_options
-@options.traceback_option
 def list_experiments(
     include_archived: bool,
     state_names: tuple[str, ...],
     labels: tuple[str, ...],
     projects: tuple[str, ...],
-    as_json: bool,
-    as_csv: bool,
+    form: output.Form,
 ) -> None:
     """List experiments."""
     with connect.open_calls() as calls:
@@ -61,38 +59,29 @@ def list_experiments(
             labels=labels,
             projects=projects,
         )
-    output.print_list(
-        found,
-        _EXPERIMENT_COLUMNS,
-        as_json=as_json,
-        as_csv=as_csv,
-        if_empty="There are no experiments.",
-    )
+    output.print_list(found, _EXPERIMENT_COLUMNS, form=form, if_empty="There are no experiments.")
 
 
 @click.command(cls=FlagCommand)
 @record_ids.experiments_argument
 @click.option("--provenance", is_flag=True, help="Show where they come from: code and machine.")
 @output.format_options
-@options.traceback_option
-def describe(
-    experiment_ids: tuple[int, ...], provenance: bool, as_json: bool, as_csv: bool
-) -> None:
+def describe(experiment_ids: tuple[int, ...], provenance: bool, form: output.Form) -> None:
     """Show experiments with their trials."""
-    if provenance and as_csv:
+    if provenance and form is output.Form.CSV:
         raise click.UsageError("--provenance: got together with --csv; use --json.")
     with connect.open_calls() as calls:
         if provenance:
             origins = {str(number): calls.get_provenance(number) for number in experiment_ids}
-            if as_json:
+            if form is output.Form.JSON:
                 output.print_json(origins)
                 return
             for number, origin in origins.items():
                 _print_provenance(number, origin)
             return
         found = [calls.get_experiment(number) for number in experiment_ids]
-        if as_csv or as_json:
-            output.print_list(found, _EXPERIMENT_COLUMNS, as_json=as_json, as_csv=as_csv)
+        if form is not output.Form.TABLE:
+            output.print_list(found, _EXPERIMENT_COLUMNS, form=form)
             return
         for index, experiment in enumerate(found):
             if index:
@@ -168,8 +157,7 @@ def _print_provenance(number: str, origin: provenance_lib.Provenance) -> None:
     "--top", "-n", type=click.IntRange(min=1), default=1, show_default=True, help="How many trials."
 )
 @output.format_options
-@options.traceback_option
-def best(experiment_id: int, top: int, as_json: bool, as_csv: bool) -> None:
+def best(experiment_id: int, top: int, form: output.Form) -> None:
     """Show the best trials of an experiment, with their checkpoints."""
     with connect.open_calls() as calls:
         experiment = calls.get_experiment(experiment_id)
@@ -185,9 +173,8 @@ def best(experiment_id: int, top: int, as_json: bool, as_csv: bool) -> None:
         ]
     if not rows:
         raise click.ClickException(f"Experiment {experiment_id}: no trial was validated yet.")
-    if top > 1 or as_csv or as_json:
-        best_columns = columns.list_best_columns(searcher)
-        output.print_list(rows, best_columns, as_json=as_json, as_csv=as_csv)
+    if top > 1 or form is not output.Form.TABLE:
+        output.print_list(rows, columns.list_best_columns(searcher), form=form)
         return
     output.print_fields(
         {
@@ -208,7 +195,6 @@ def best(experiment_id: int, top: int, as_json: bool, as_csv: bool) -> None:
 @click.option("--original", is_flag=True, help="As it was written; else complete.")
 @click.option("--provenance", is_flag=True, help="Say what has set each value.")
 @output.json_option
-@options.traceback_option
 def config(experiment_id: int, original: bool, provenance: bool, as_json: bool) -> None:
     """Print the config of an experiment, as YAML that can be used again."""
     with connect.open_calls() as calls:
@@ -232,7 +218,6 @@ def config(experiment_id: int, original: bool, provenance: bool, as_json: bool) 
 @click.option(
     "--output", "-o", "output_dir", metavar="DIR", help="Where to; experiment_ID_model by default."
 )
-@options.traceback_option
 def download_model_def(experiment_id: int, output_dir: str | None) -> None:
     """Copy the code of an experiment into a directory."""
     directory = pathlib.Path(output_dir or f"experiment_{experiment_id}_model")

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import click
 
-from quintain.cli import columns, connect, options, output, record_ids
+from quintain.cli import columns, connect, output, record_ids
 from quintain.cli.lazy_group import FlagCommand
 from quintain.records.views import trial_names, trial_table
 
@@ -23,8 +23,7 @@ _DIRECTIONS: Final = {"min": True, "max": False}
     help="A metric that decides, such as accuracy:max. Repeatable; those of the search by default.",
 )
 @output.format_options
-@options.traceback_option
-def pareto(experiment_id: int, objectives: tuple[str, ...], as_json: bool, as_csv: bool) -> None:
+def pareto(experiment_id: int, objectives: tuple[str, ...], form: output.Form) -> None:
     """Show the Pareto front: trials that no other trial beats in all metrics.
 
     The newest validation of each trial counts.
@@ -57,8 +56,7 @@ def pareto(experiment_id: int, objectives: tuple[str, ...], as_json: bool, as_cs
     output.print_list(
         rows,
         [output.key_column(name) for name in names],
-        as_json=as_json,
-        as_csv=as_csv,
+        form=form,
         if_empty=f"Experiment {experiment_id}: no trial has all of {', '.join(chosen)} yet.",
     )
 

@@ -118,7 +118,6 @@ class Preview:
 )
 @click.option("--all", "show_all", is_flag=True, help="List all trials.")
 @output.format_options
-@options.traceback_option
 def preview(
     config_file: str,
     assignments: tuple[str, ...],
@@ -126,8 +125,7 @@ def preview(
     seconds_per_batch: float | None,
     num_slots: int | None,
     show_all: bool,
-    as_json: bool,
-    as_csv: bool,
+    form: output.Form,
 ) -> None:
     r"""Show which trials a search would run, for how long, without running anything.
 
@@ -145,11 +143,11 @@ def preview(
         found = dataclasses.replace(found, secs_per_batch=seconds_per_batch)
     if found.secs_per_batch is not None:
         found = _with_times(found, file.config, found.secs_per_batch, num_slots)
-    if as_json:
+    if form is output.Form.JSON:
         output.print_json({**vars(found), "rungs": found.rungs})
         return
-    if as_csv:
-        output.print_list(found.trials, _TRIAL_COLUMNS, as_json=False, as_csv=True)
+    if form is output.Form.CSV:
+        output.print_list(found.trials, _TRIAL_COLUMNS, form=form)
         return
     _print(found, show_all=show_all)
 

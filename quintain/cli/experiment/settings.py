@@ -4,7 +4,7 @@ from typing import Any, Final, cast
 
 import click
 
-from quintain.cli import connect, options, output, record_ids
+from quintain.cli import connect, output, record_ids
 from quintain.cli.lazy_group import FlagCommand, LazyGroup
 from quintain.records.rows import experiment
 
@@ -17,7 +17,6 @@ def label() -> None:
 @label.command("add", cls=FlagCommand)
 @record_ids.experiment_argument
 @click.argument("labels", metavar="LABEL...", nargs=-1, required=True)
-@options.traceback_option
 def add(experiment_id: int, labels: tuple[str, ...]) -> None:
     """Add labels."""
     with connect.open_client() as client:
@@ -29,7 +28,6 @@ def add(experiment_id: int, labels: tuple[str, ...]) -> None:
 @label.command("remove", cls=FlagCommand)
 @record_ids.experiment_argument
 @click.argument("labels", metavar="LABEL...", nargs=-1, required=True)
-@options.traceback_option
 def remove(experiment_id: int, labels: tuple[str, ...]) -> None:
     """Remove labels."""
     with connect.open_client() as client:
@@ -60,7 +58,7 @@ def _add_setting(name: str, field: str, kind: Any, text: str, metavar: str) -> N
         click.echo(f"{name} of experiment {experiment_id}: {output.format_value(value)}")
 
     run.__doc__ = text
-    decorated = click.argument("value", metavar=metavar, type=kind)(options.traceback_option(run))
+    decorated = click.argument("value", metavar=metavar, type=kind)(run)
     decorated = record_ids.experiment_argument(decorated)
     set_.command(name, cls=FlagCommand)(decorated)
 
@@ -105,7 +103,6 @@ for _setting in _SETTINGS:
 @click.option("--save-experiment-best", type=click.IntRange(min=0), metavar="N")
 @click.option("--save-trial-best", type=click.IntRange(min=0), metavar="N")
 @click.option("--save-trial-latest", type=click.IntRange(min=0), metavar="N")
-@options.traceback_option
 def gc_policy(experiment_id: int, **counts: int | None) -> None:
     """Set which checkpoints are kept; of an ended experiment the others are deleted now."""
     given = {name: count for name, count in counts.items() if count is not None}

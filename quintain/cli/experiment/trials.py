@@ -42,7 +42,6 @@ _ALL = "all"
     "--offset", type=click.IntRange(min=0), default=0, metavar="N", help="Leave out so many first."
 )
 @output.format_options
-@options.traceback_option
 def list_trials(
     experiment_id: int | None,
     state_names: tuple[str, ...],
@@ -51,8 +50,7 @@ def list_trials(
     column_names: str,
     limit: int | None,
     offset: int,
-    as_json: bool,
-    as_csv: bool,
+    form: output.Form,
 ) -> None:
     """List trials, of one experiment or of all.
 
@@ -73,7 +71,7 @@ def list_trials(
         with connect.open_calls() as calls:
             found = calls.list_trials(state_names=chosen)
         shown = columns.TRIAL_COLUMNS
-        output.print_list(found, shown, as_json=as_json, as_csv=as_csv, if_empty="No trials.")
+        output.print_list(found, shown, form=form, if_empty="No trials.")
         return
     if state_names:
         is_chosen = True
@@ -82,14 +80,14 @@ def list_trials(
     selection = trial_table.Selection(where, sort, limit, offset)
     if_empty = f"Experiment {experiment_id} has no {'such trials' if is_chosen else 'trials yet'}."
     with connect.open_calls() as calls:
-        if column_names or as_csv:
+        if column_names or form is output.Form.CSV:
             table = calls.get_table(experiment_id)
             found, shown = _choose_columns(table, selection, column_names or _ALL)
         elif is_chosen:
             found = calls.select_trials(experiment_id, selection)
         else:
             found = calls.list_trials(experiment_id)
-    output.print_list(found, shown, as_json=as_json, as_csv=as_csv, if_empty=if_empty)
+    output.print_list(found, shown, form=form, if_empty=if_empty)
 
 
 def _choose_columns(
@@ -123,10 +121,7 @@ _COLUMNS: tuple[output.Column[tuple[str, float]], ...] = (
     help="How it is measured; fanova and mdi need scikit-learn.",
 )
 @output.format_options
-@options.traceback_option
-def importance(
-    experiment_id: int, metric: str, evaluator: str, as_json: bool, as_csv: bool
-) -> None:
+def importance(experiment_id: int, metric: str, evaluator: str, form: output.Form) -> None:
     """Show how much each hyperparameter decides about a metric."""
     with connect.open_calls() as calls:
         found = calls.get_importances(
@@ -134,11 +129,11 @@ def importance(
             metric_name=metric,
             evaluator=importance_lib.Evaluator(evaluator),
         )
-    if as_json and not as_csv:
+    if form is output.Form.JSON:
         output.print_json(found)
         return
     if found.problem:
         raise click.ClickException(f"Experiment {experiment_id}: {found.problem}")
-    output.print_list(found.importances, _COLUMNS, as_json=as_json, as_csv=as_csv)
-    if not as_csv:
+    output.print_list(found.importances, _COLUMNS, form=form)
+    if form is output.Form.TABLE:
         click.echo(f"\nBy {found.evaluator.value}, of {found.num_trials} trials.")

@@ -77,7 +77,6 @@ _OWN_VARIABLES: Final = "QUINTAIN_"
     help="End if the master is away for longer.",
 )
 @click.option("--verbose", "-v", is_flag=True, help="Log more.")
-@options.traceback_option
 def agent(
     url: str,
     token_file: str,

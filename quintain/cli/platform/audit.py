@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-from quintain.cli import connect, options, output
+from quintain.cli import connect, output
 from quintain.cli.lazy_group import FlagCommand
 from quintain.records import team
 
@@ -52,14 +52,8 @@ def _parse_since(context: click.Context, option: click.Parameter, text: str | No
     help="Only the newest so many.",
 )
 @output.format_options
-@options.traceback_option
 def audit(
-    experiment_id: int | None,
-    user_name: str,
-    since: float | None,
-    limit: int,
-    as_json: bool,
-    as_csv: bool,
+    experiment_id: int | None, user_name: str, since: float | None, limit: int, form: output.Form
 ) -> None:
     """Show who changed what, the oldest first.
 
@@ -70,6 +64,4 @@ def audit(
         found = calls.get_audit(
             experiment_id=experiment_id, user_name=user_name, since=since, limit=limit
         )
-    output.print_list(
-        found, _COLUMNS, as_json=as_json, as_csv=as_csv, if_empty="Nobody has changed anything."
-    )
+    output.print_list(found, _COLUMNS, form=form, if_empty="Nobody has changed anything.")

@@ -50,14 +50,12 @@ def checkpoint() -> None:
 @click.option("--best", type=click.IntRange(min=1), metavar="N", help="Only the N best.")
 @options.state_option(checkpoint_lib.CheckpointState)
 @output.format_options
-@options.traceback_option
 def list_checkpoints(
     experiment_id: int | None,
     trial_id: int | None,
     best: int | None,
     state_names: tuple[str, ...],
-    as_json: bool,
-    as_csv: bool,
+    form: output.Form,
 ) -> None:
     """List checkpoints, of one experiment or of all."""
     if best is not None and experiment_id is None:
@@ -76,18 +74,13 @@ def list_checkpoints(
                 smaller_is_better=searcher.get("smaller_is_better", True),
             )[:best]
     output.print_list(
-        found,
-        columns.CHECKPOINT_COLUMNS,
-        as_json=as_json,
-        as_csv=as_csv,
-        if_empty="There are no checkpoints.",
+        found, columns.CHECKPOINT_COLUMNS, form=form, if_empty="There are no checkpoints."
     )
 
 
 @checkpoint.command(cls=FlagCommand)
 @click.argument("uuid", shell_complete=record_ids.complete_checkpoint)
 @output.json_option
-@options.traceback_option
 def describe(uuid: str, as_json: bool) -> None:
     """Show a checkpoint. The beginning of its UUID is enough."""
     with connect.open_calls() as calls:
@@ -122,7 +115,6 @@ def describe(uuid: str, as_json: bool) -> None:
 @click.option(
     "--output", "-o", "output_dir", metavar="DIR", help="Where to; checkpoint_UUID by default."
 )
-@options.traceback_option
 def download(uuid: str, output_dir: str | None) -> None:
     """Copy all files of a checkpoint, and a description of it (experiment.json)."""
     with connect.open_calls() as calls:
@@ -158,7 +150,6 @@ def download(uuid: str, output_dir: str | None) -> None:
 @click.option(
     "--output", "-o", "output_dir", metavar="DIR", help="Where to; export_UUID by default."
 )
-@options.traceback_option
 def export(uuid: str, output_dir: str | None) -> None:
     """Export the models in a checkpoint, which serve without the code: SavedModels, .keras files.
 
@@ -203,7 +194,6 @@ def _choose_target(output_dir: str | None, uuid: str) -> pathlib.Path:
     metavar="PATH",
     help="Checkpoint to write, or a directory for it; DIR/averaged/ckpt-STEP by default.",
 )
-@options.traceback_option
 @staged_runs.trains
 def average(
     names: tuple[str, ...], model_dir: str | None, last: int | None, output: str | None
@@ -249,7 +239,6 @@ def average(
     "--allow-new", is_flag=True, help="Keep heads that the checkpoint lacks, with new weights."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
-@options.traceback_option
 def convert(source: str, model_dir: str, allow_new: bool, as_json: bool, **flags: Any) -> None:
     r"""Make a run from a checkpoint of the TensorFlow Model Garden: BERT or translation.
 
@@ -295,7 +284,6 @@ def convert(source: str, model_dir: str, allow_new: bool, as_json: bool, **flags
     shell_complete=record_ids.complete_checkpoint,
 )
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
-@options.traceback_option
 def delete(uuids: tuple[str, ...], yes: bool) -> None:
     """Delete the files of checkpoints that no trial goes on from."""
     if not yes:

@@ -6,7 +6,7 @@ from typing import Final
 import click
 
 from quintain import errors
-from quintain.cli import connect, options, output
+from quintain.cli import connect, output
 from quintain.cli.lazy_group import FlagCommand
 from quintain.records.rows import checkpoint as checkpoint_lib
 
@@ -29,15 +29,8 @@ _COLUMNS: Final[tuple[output.Column[checkpoint_lib.Orphan], ...]] = (
 @click.option("--all", "takes_all", is_flag=True, help="All of them, instead of names.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @output.format_options
-@options.traceback_option
 def orphans(
-    names: tuple[str, ...],
-    adopt: bool,
-    delete: bool,
-    takes_all: bool,
-    yes: bool,
-    as_json: bool,
-    as_csv: bool,
+    names: tuple[str, ...], adopt: bool, delete: bool, takes_all: bool, yes: bool, form: output.Form
 ) -> None:
     r"""List directories of checkpoints that the database does not know; adopt or delete some.
 
@@ -59,8 +52,7 @@ def orphans(
         output.print_list(
             chosen,
             _COLUMNS,
-            as_json=as_json,
-            as_csv=as_csv,
+            form=form,
             if_empty="The database knows all checkpoints that are there.",
         )
         return

@@ -3,7 +3,6 @@
 import click
 
 from quintain import errors
-from quintain.cli import options
 from quintain.cli.lazy_group import FlagCommand
 from quintain.client import address as address_lib
 from quintain.client.home import home as home_lib
@@ -24,7 +23,6 @@ from quintain.client.home import home_database, logins, token_files
     help="Of the master's certificate; without it an authority has to vouch for it.",
 )
 @click.option("--insecure", is_flag=True, help="Send the token in plain text (http://).")
-@options.traceback_option
 def login(url: str, token_file: str, fingerprint: str | None, insecure: bool) -> None:
     r"""Ask the master at URL, on another machine, by all commands of this home directory.
 
@@ -75,7 +73,6 @@ def login(url: str, token_file: str, fingerprint: str | None, insecure: bool) ->
 
 
 @click.command(cls=FlagCommand)
-@options.traceback_option
 def logout() -> None:
     """Ask the master of this home directory again, and forget that of another machine."""
     home = home_lib.find_home()

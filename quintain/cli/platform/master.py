@@ -7,9 +7,8 @@ import pathlib
 import re
 import signal
 import time
-from collections.abc import Callable
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -66,38 +65,31 @@ _EXPERIMENT_COLUMNS: Final[tuple[output.Column[master_status.ExperimentSummary],
 )
 
 
-Command = TypeVar("Command", bound=Callable[..., object])
-
 _PEM_FILE = click.Path(exists=True, dir_okay=False, readable=True)
 
 
-def _network_options(command: Command) -> Command:
-    """Adds the options to a command; `_build_network` takes what they gave."""
-    for option in reversed(
-        (
-            click.option(
-                "--host",
-                default="127.0.0.1",
-                show_default=True,
-                help="Address of this machine to listen on, 0.0.0.0 for all. Elsewhere than on the "
-                "loopback device TLS is spoken.",
-            ),
-            click.option(
-                "--certificate",
-                type=_PEM_FILE,
-                help="Certificate to show, as PEM; without it the master makes one of its own.",
-            ),
-            click.option("--key", type=_PEM_FILE, help="Private key of the certificate, as PEM."),
-            click.option("--tls", is_flag=True, help="Speak TLS on the loopback device, too."),
-            click.option(
-                "--insecure",
-                is_flag=True,
-                help="Speak plain text also where others can listen to it: tokens, code and data.",
-            ),
-        )
-    ):
-        command = option(command)
-    return command
+_network_options = options.combine(
+    click.option(
+        "--host",
+        default="127.0.0.1",
+        show_default=True,
+        help="Address of this machine to listen on, 0.0.0.0 for all. Elsewhere than on the "
+        "loopback device TLS is spoken.",
+    ),
+    click.option(
+        "--certificate",
+        type=_PEM_FILE,
+        help="Certificate to show, as PEM; without it the master makes one of its own.",
+    ),
+    click.option("--key", type=_PEM_FILE, help="Private key of the certificate, as PEM."),
+    click.option("--tls", is_flag=True, help="Speak TLS on the loopback device, too."),
+    click.option(
+        "--insecure",
+        is_flag=True,
+        help="Speak plain text also where others can listen to it: tokens, code and data.",
+    ),
+)
+"""Adds the options to a command; `_build_network` takes what they gave."""
 
 
 def _build_network(
@@ -225,7 +217,6 @@ def master(context: click.Context) -> None:
     help="IP address of that proxy; from others the header counts for nothing.",
 )
 @click.option("--verbose", "-v", is_flag=True, help="Log more.")
-@options.traceback_option
 def start(
     num_slots: int | None = None,
     threads_per_slot: int | None = None,
@@ -314,7 +305,6 @@ def _stop_on_signals(server: "daemon.MasterServer", log_path: pathlib.Path) -> N
     "--slots", "all_slots", is_flag=True, help=f"List all slots, also more than {_FEW_SLOTS}."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, with all slots.")
-@options.traceback_option
 def status(all_slots: bool, as_json: bool) -> None:
     """Show the running master: its slots and its experiments. Exits with 1 if none runs."""
     with connect.open_client(start=False) as client:
@@ -373,7 +363,6 @@ def status(all_slots: bool, as_json: bool) -> None:
     metavar="SECS",
     help="Give up waiting after so long.",
 )
-@options.traceback_option
 def stop(now: bool, timeout: float) -> None:
     """End the running master. Trials save themselves, and go on with the next one."""
     home = home_lib.find_home()

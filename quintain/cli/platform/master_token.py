@@ -5,7 +5,7 @@ import pathlib
 import click
 
 from quintain import errors
-from quintain.cli import options, output
+from quintain.cli import output
 from quintain.cli.lazy_group import FlagCommand
 from quintain.client.home import home as home_lib
 from quintain.client.home import logins, token_files
@@ -30,7 +30,6 @@ from quintain.client.home import logins, token_files
 @click.option("--renew", is_flag=True, help="Make a new one; the former one is worth nothing then.")
 @click.option("--list", "is_list", is_flag=True, help="List the users who have one.")
 @click.option("--revoke", metavar="NAME", help="Delete that of a user, at once.")
-@options.traceback_option
 def token(
     agent: bool,
     user: str | None,

@@ -12,7 +12,6 @@ from typing import Final
 import click
 
 from quintain import errors
-from quintain.cli import options
 from quintain.cli.lazy_group import FlagCommand
 from quintain.cli.platform import migrated_code, migrated_configs
 from quintain.files import atomic_write
@@ -43,7 +42,6 @@ class _Change:
 @click.command(cls=FlagCommand)
 @click.argument("path", metavar="FILE|DIR", type=click.Path(exists=True, path_type=pathlib.Path))
 @click.option("--dry-run", is_flag=True, help="Show what would change; write nothing.")
-@options.traceback_option
 def migrate(path: pathlib.Path, dry_run: bool) -> None:
     r"""Move programs of PEDL, Determined and the Model Garden to Quintain.
 

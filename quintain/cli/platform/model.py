@@ -6,8 +6,8 @@ import pathlib
 import click
 
 from quintain import errors
-from quintain.cli import columns, connect, logs, options, output
-from quintain.cli.lazy_group import FlagCommand
+from quintain.cli import columns, connect, logs, output
+from quintain.cli.lazy_group import FlagCommand, LazyGroup
 from quintain.client import calls as calls_lib
 from quintain.records.rows import registered_model
 from quintain.records.views import metric_order
@@ -32,7 +32,7 @@ _VERSION_COLUMNS: tuple[output.Column[registered_model.ModelVersion], ...] = (
 )
 
 
-@click.group()
+@click.group(cls=LazyGroup)
 def model() -> None:
     """Register trained models under names, promote versions, and serve them by alias."""
     logs.set_up(is_verbose=False)
@@ -49,7 +49,6 @@ def model() -> None:
 @click.option("--alias", default="", metavar="ALIAS", help="Let an alias name it, e.g. champion.")
 @click.option("--note", default="", metavar="TEXT", help="Your words for it.")
 @output.json_option
-@options.traceback_option
 def register(
     name: str,
     path: pathlib.Path | None,
@@ -93,16 +92,14 @@ def register(
 
 @model.command("list", cls=FlagCommand)
 @output.format_options
-@options.traceback_option
-def list_models(as_json: bool, as_csv: bool) -> None:
+def list_models(form: output.Form) -> None:
     """List models with their newest versions and aliases."""
     with connect.open_calls() as calls:
         found = calls.list_models()
     output.print_list(
         found,
         _MODEL_COLUMNS,
-        as_json=as_json,
-        as_csv=as_csv,
+        form=form,
         if_empty="No models are registered; `quintain model register --help` shows how.",
     )
 
@@ -110,7 +107,6 @@ def list_models(as_json: bool, as_csv: bool) -> None:
 @model.command(cls=FlagCommand)
 @click.argument("name", metavar="NAME[@VERSION|@ALIAS]")
 @output.json_option
-@options.traceback_option
 def describe(name: str, as_json: bool) -> None:
     """Show a model with its versions and the history of its aliases, or all of one version."""
     bare, sign, _ = name.partition("@")
@@ -149,7 +145,6 @@ def describe(name: str, as_json: bool) -> None:
 )
 @click.option("--margin", type=float, metavar="NUMBER", help="By how much it may be worse.")
 @output.json_option
-@options.traceback_option
 @click.pass_context
 def promote(
     context: click.Context,
@@ -184,11 +179,9 @@ def promote(
             metric_name=metric_name,
             margin=margin or 0.0,
         )
-    if as_json:
-        output.print_json(found)
-        return
     reason = found.history[-1].reason
-    click.echo(f"{name}@{alias} is version {version}{f': {reason}' if reason else ''}.")
+    text = f"{name}@{alias} is version {version}{f': {reason}' if reason else ''}."
+    output.print_record(found, text, as_json=as_json)
 
 
 @model.command(cls=FlagCommand)
@@ -196,7 +189,6 @@ def promote(
 @click.option("--with-aliases", is_flag=True, help="Also the aliases that name it.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @output.json_option
-@options.traceback_option
 def delete(reference: str, with_aliases: bool, yes: bool, as_json: bool) -> None:
     """Delete a version; its checkpoint may be deleted then.
 
@@ -208,10 +200,7 @@ def delete(reference: str, with_aliases: bool, yes: bool, as_json: bool) -> None
     with connect.open_client() as client:
         version = client.get_model(name).find(mark).version
         deleted = client.delete_model(name, version, with_aliases=with_aliases)
-    if as_json:
-        output.print_json(deleted)
-    else:
-        click.echo(f"Deleted {deleted.reference}.")
+    output.print_record(deleted, f"Deleted {deleted.reference}.", as_json=as_json)
 
 
 def _find_best(calls: calls_lib.Calls, trial_id: int | None, experiment_id: int | None) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from quintain import errors
-from quintain.cli import connect, options, output
+from quintain.cli import connect, output
 from quintain.cli.lazy_group import FlagCommand, LazyGroup
 from quintain.records.rows import node as node_lib
 
@@ -37,15 +37,11 @@ def node() -> None:
 
 @node.command("list", cls=FlagCommand)
 @output.json_option
-@options.traceback_option
 def list_nodes(as_json: bool) -> None:
     """List the machines; that of the master is called master."""
     with connect.open_client(start=False) as client:
         found = client.list_nodes()
-    if as_json:
-        output.print_json(found)
-    else:
-        click.echo(output.to_table(found, _COLUMNS))
+    output.print_record(found, output.to_table(found, _COLUMNS), as_json=as_json)
 
 
 @node.command(cls=FlagCommand)
@@ -60,7 +56,6 @@ def list_nodes(as_json: bool) -> None:
     help="With --wait: give up waiting after so long.",
 )
 @output.json_option
-@options.traceback_option
 def drain(name: str, wait: bool, timeout: float, as_json: bool) -> None:
     """Let the trials of a machine save themselves and go on elsewhere, and start none there.
 
@@ -70,7 +65,7 @@ def drain(name: str, wait: bool, timeout: float, as_json: bool) -> None:
         found = client.drain_node(name)
         if wait:
             found = _wait_until_empty(client, name, timeout)
-    _show(found, as_json)
+    output.print_record(found, output.to_table([found], _COLUMNS), as_json=as_json)
 
 
 def _wait_until_empty(
@@ -94,16 +89,8 @@ def _wait_until_empty(
 @node.command(cls=FlagCommand)
 @click.argument("name")
 @output.json_option
-@options.traceback_option
 def activate(name: str, as_json: bool) -> None:
     """Start trials on a machine again."""
     with connect.open_client(start=False) as client:
         found = client.activate_node(name)
-    _show(found, as_json)
-
-
-def _show(found: node_lib.NodeStatus, as_json: bool) -> None:
-    if as_json:
-        output.print_json(found)
-    else:
-        click.echo(output.to_table([found], _COLUMNS))
+    output.print_record(found, output.to_table([found], _COLUMNS), as_json=as_json)

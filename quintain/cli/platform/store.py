@@ -10,7 +10,6 @@ from typing import Final
 import click
 
 from quintain import errors
-from quintain.cli import options
 from quintain.cli.lazy_group import FlagCommand, LazyGroup
 from quintain.client.home import home as home_lib
 from quintain.client.home import home_database, master_lock
@@ -27,7 +26,6 @@ def store() -> None:
 @store.command(cls=FlagCommand)
 @click.argument("source", metavar="FROM")
 @click.argument("target", metavar="TO")
-@options.traceback_option
 def copy(source: str, target: str) -> None:
     r"""Copy all experiments from one database to another one, which must be empty.
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from quintain.cli import columns, connect, logs, options, output, record_ids
+from quintain.cli import columns, connect, logs, output, record_ids
 from quintain.cli.lazy_group import FlagCommand, LazyGroup
 from quintain.client import calls as calls_lib
 from quintain.records.rows import checkpoint, log, metric
@@ -52,17 +52,16 @@ def trial() -> None:
 @record_ids.trial_argument
 @click.option("--all", "-a", "shows_all", is_flag=True, help="Deleted checkpoints, too.")
 @output.format_options
-@options.traceback_option
-def describe(trial_id: int, shows_all: bool, as_json: bool, as_csv: bool) -> None:
+def describe(trial_id: int, shows_all: bool, form: output.Form) -> None:
     """Show a trial with its validations and checkpoints."""
     with connect.open_calls() as calls:
         found = calls.get_trial(trial_id)
         validations = calls.list_metrics(trial_id, group=metric.MetricGroup.VALIDATION)
         checkpoints = calls.list_checkpoints(trial_id=trial_id)
-    if as_csv:
-        output.print_list([found], columns.TRIAL_COLUMNS, as_json=as_json, as_csv=True)
+    if form is output.Form.CSV:
+        output.print_list([found], columns.TRIAL_COLUMNS, form=form)
         return
-    if as_json:
+    if form is output.Form.JSON:
         output.print_json({"trial": found, "validations": validations, "checkpoints": checkpoints})
         return
     output.print_fields(
@@ -115,7 +114,6 @@ def _print_checkpoints(found: Sequence[checkpoint.Checkpoint], *, shows_all: boo
 @click.option("--grep", metavar="TEXT", help="Only lines that contain this.")
 @click.option("--timestamps", "-t", is_flag=True, help="Put time and source before each line.")
 @output.format_options
-@options.traceback_option
 def show_logs(
     trial_id: int,
     follow: bool,
@@ -123,18 +121,17 @@ def show_logs(
     source: str | None,
     grep: str | None,
     timestamps: bool,
-    as_json: bool,
-    as_csv: bool,
+    form: output.Form,
 ) -> None:
     """Show what a trial wrote."""
     which = log.LogFilter(
         limit=_PAGE, source=None if source is None else log.LogSource(source), contains=grep
     )
-    if follow and (as_json or as_csv):
+    if follow and form is not output.Form.TABLE:
         raise click.UsageError("--follow: got together with --json or --csv, which need an end.")
-    if as_json or as_csv:
+    if form is not output.Form.TABLE:
         rows = connect.ask(lambda calls: _read_all(calls, trial_id, tail, which))
-        output.print_list(rows, _LOG_COLUMNS, as_json=as_json, as_csv=as_csv)
+        output.print_list(rows, _LOG_COLUMNS, form=form)
         return
     last_id = 0
     if tail is not None:
@@ -201,15 +198,12 @@ def _print_lines(rows: list[log.LogRow], last_id: int, *, with_times: bool) -> i
 )
 @click.option("--batches", "by_batch", is_flag=True, help="A line for each batch of training.")
 @output.format_options
-@options.traceback_option
-def show_metrics(
-    trial_id: int, group: str | None, by_batch: bool, as_json: bool, as_csv: bool
-) -> None:
+def show_metrics(trial_id: int, group: str | None, by_batch: bool, form: output.Form) -> None:
     """Show the metrics of a trial, a line for each workload."""
     if by_batch:
         if group is not None:
             raise click.UsageError("--batches: got together with --group; leave one of them out.")
-        _show_batches(trial_id, as_json=as_json, as_csv=as_csv)
+        _show_batches(trial_id, form=form)
         return
     with connect.open_calls() as calls:
         rows = calls.list_metrics(
@@ -221,18 +215,12 @@ def show_metrics(
         _METRIC_COLUMNS[1],
         *(output.Column[metric.MetricRow](name, _metric_getter(name)) for name in names),
     ]
-    if as_csv:
+    if form is output.Form.CSV:
         shown += _METRIC_COLUMNS[3:]
-    output.print_list(
-        rows,
-        shown,
-        as_json=as_json,
-        as_csv=as_csv,
-        if_empty=f"Trial {trial_id} has reported no metrics.",
-    )
+    output.print_list(rows, shown, form=form, if_empty=f"Trial {trial_id} has reported no metrics.")
 
 
-def _show_batches(trial_id: int, *, as_json: bool, as_csv: bool) -> None:
+def _show_batches(trial_id: int, *, form: output.Form) -> None:
     rows = connect.ask(lambda calls: calls.list_batch_metrics(trial_id))
     names = dict.fromkeys(name for row in rows for name in row.metrics)
     output.print_list(
@@ -241,8 +229,7 @@ def _show_batches(trial_id: int, *, as_json: bool, as_csv: bool) -> None:
             _BATCH_COLUMN,
             *(output.Column[metric.BatchRow](name, _metric_getter(name)) for name in names),
         ],
-        as_json=as_json,
-        as_csv=as_csv,
+        form=form,
         if_empty=f"Trial {trial_id} has reported no metrics of single batches.",
     )
 
@@ -254,7 +241,6 @@ def _metric_getter(name: str) -> Callable[[metric.MetricRow | metric.BatchRow], 
 @trial.command(cls=FlagCommand)
 @record_ids.trial_argument
 @click.argument("text", required=False)
-@options.traceback_option
 def note(trial_id: int, text: str | None) -> None:
     r"""Write a note on a trial, in place of the one that it has; without TEXT, show it.
 
@@ -280,7 +266,6 @@ def note(trial_id: int, text: str | None) -> None:
     required=True,
     shell_complete=record_ids.complete_trial,
 )
-@options.traceback_option
 def kill(trial_ids: tuple[int, ...]) -> None:
     """End trials at once; their experiments go on."""
     with connect.open_client() as client:
@@ -292,22 +277,18 @@ def kill(trial_ids: tuple[int, ...]) -> None:
 @trial.command(cls=FlagCommand)
 @record_ids.trial_argument
 @output.json_option
-@options.traceback_option
 def rerun(trial_id: int, as_json: bool) -> None:
     """Create an experiment of one trial with the hyperparameters and the seed of this one."""
     with connect.open_client() as client:
         experiment = client.rerun_trial(trial_id)
-    if as_json:
-        output.print_json(experiment)
-        return
-    click.echo(f"Created experiment {experiment.id}, which runs trial {trial_id} again.")
+    text = f"Created experiment {experiment.id}, which runs trial {trial_id} again."
+    output.print_record(experiment, text, as_json=as_json)
 
 
 @trial.command("continue", cls=FlagCommand)
 @record_ids.trial_argument
 @click.option("--set", "assignments", multiple=True, metavar="PATH=VALUE", help="Repeatable.")
 @output.json_option
-@options.traceback_option
 def continue_(trial_id: int, assignments: tuple[str, ...], as_json: bool) -> None:
     r"""Create an experiment of one trial that begins with the newest checkpoint of this one.
 
@@ -318,7 +299,5 @@ def continue_(trial_id: int, assignments: tuple[str, ...], as_json: bool) -> Non
     """
     with connect.open_client() as client:
         experiment = client.continue_trial(trial_id, assignments)
-    if as_json:
-        output.print_json(experiment)
-        return
-    click.echo(f"Created experiment {experiment.id}, which goes on with trial {trial_id}.")
+    text = f"Created experiment {experiment.id}, which goes on with trial {trial_id}."
+    output.print_record(experiment, text, as_json=as_json)

@@ -13,7 +13,6 @@ from quintain.client.home import logins
 @options.runs_option
 @click.option("--sign-out-all", is_flag=True, help="First sign all browsers out.")
 @click.option("--json", "as_json", is_flag=True, help="Print the link as JSON; open no browser.")
-@options.traceback_option
 def ui(no_browser: bool, run_dirs: tuple[str, ...], sign_out_all: bool, as_json: bool) -> None:
     r"""Open the page: watch searches and runs of training, and steer them.
 

@@ -4,7 +4,7 @@ from typing import Final
 
 import click
 
-from quintain.cli import connect, options, output
+from quintain.cli import connect, output
 from quintain.cli.lazy_group import FlagCommand, LazyGroup
 from quintain.client.home import token_files
 from quintain.records import team
@@ -32,7 +32,6 @@ def user() -> None:
 
 @user.command("list", cls=FlagCommand)
 @output.json_option
-@options.traceback_option
 def list_users(as_json: bool) -> None:
     """List the users with their roles."""
     with connect.open_client(start=False) as client:
@@ -41,7 +40,6 @@ def list_users(as_json: bool) -> None:
 
 @user.command(cls=FlagCommand)
 @output.json_option
-@options.traceback_option
 def whoami(as_json: bool) -> None:
     """Show as whom the master knows you, and your roles."""
     with connect.open_client(start=False) as client:
@@ -53,7 +51,6 @@ def whoami(as_json: bool) -> None:
 @click.argument("role", type=click.Choice([each.value for each in team.Role]))
 @click.option("--project", default="", metavar="PROJECT", help="Over this one; else over all.")
 @output.json_option
-@options.traceback_option
 def grant(name: str, role: str, project: str, as_json: bool) -> None:
     r"""Give a user a role, in place of the one they had over the same project, or over all.
 
@@ -70,7 +67,6 @@ def grant(name: str, role: str, project: str, as_json: bool) -> None:
 @click.argument("name")
 @click.option("--project", metavar="PROJECT", help="Only the role over this one.")
 @output.json_option
-@options.traceback_option
 def revoke(name: str, project: str | None, as_json: bool) -> None:
     """Take all roles from a user, or the one over a project.
 
@@ -82,7 +78,4 @@ def revoke(name: str, project: str | None, as_json: bool) -> None:
 
 
 def _show(found: list[team.User], *, as_json: bool) -> None:
-    if as_json:
-        output.print_json(found)
-    else:
-        click.echo(output.to_table(found, _COLUMNS))
+    output.print_record(found, output.to_table(found, _COLUMNS), as_json=as_json)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from quintain.cli import logs, options, output
+from quintain.cli import output as output_lib
 from quintain.cli.lazy_group import FlagCommand, LazyGroup
 from quintain.files import file_io
 
@@ -32,7 +33,6 @@ def config() -> None:
 @click.option(
     "--import", "imports", multiple=True, metavar="MODULE", help="Module to import first."
 )
-@options.traceback_option
 def list_experiments(as_json: bool, imports: tuple[str, ...]) -> None:
     """List the registered experiments with a line each."""
     options.build_parse_options()
@@ -52,7 +52,6 @@ def list_experiments(as_json: bool, imports: tuple[str, ...]) -> None:
 @click.option("--model-dir", metavar="DIR", help="Run whose config to show.")
 @click.option("--provenance", is_flag=True, help="Say beside each value what set it.")
 @output.json_option
-@options.traceback_option
 def show(provenance: bool, as_json: bool, **flags: Any) -> None:
     """Show the config that an experiment, files and overrides give."""
     parse_options = options.build_parse_options(**flags)
@@ -74,7 +73,6 @@ def show(provenance: bool, as_json: bool, **flags: Any) -> None:
 @options.experiment_options
 @click.option("--model-dir", metavar="DIR", help="Run whose experiment to describe.")
 @click.option("-o", "--output", metavar="FILE", help="File to write; standard output by default.")
-@options.traceback_option
 def schema(output: str | None, **flags: Any) -> None:
     """Write the JSON Schema of an experiment, with which editors complete YAML."""
     parse_options = options.build_parse_options(**flags)
@@ -89,17 +87,7 @@ def schema(output: str | None, **flags: Any) -> None:
         run_header.IMPORTS_KEY: {"type": "array", "items": {"type": "string"}},
         run_header.DIRECTORIES_KEY: {"type": "object", "additionalProperties": {"type": "string"}},
     }
-    text = json.dumps(json_schema.build_schema(params, extra_properties=extra), indent=2) + "\n"
-    if output is None:
-        click.echo(text, nl=False)
-        return
-    with file_io.open(output, "w") as file:
-        file.write(text)
-    click.echo(
-        f"Wrote {output}. Begin a YAML file with this line to have it completed:\n"
-        f"# yaml-language-server: $schema={output}",
-        err=True,
-    )
+    output_lib.write_schema(json_schema.build_schema(params, extra_properties=extra), output)
 
 
 @config.command(cls=FlagCommand)
@@ -109,7 +97,6 @@ def schema(output: str | None, **flags: Any) -> None:
 @click.option(
     "--import", "imports", multiple=True, metavar="MODULE", help="Module to import first."
 )
-@options.traceback_option
 def diff(first: str, second: str, as_json: bool, imports: tuple[str, ...]) -> None:
     """Show in what FIRST and SECOND differ.
 

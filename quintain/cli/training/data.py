@@ -40,7 +40,6 @@ def data() -> None:
     metavar="TOKENS",
     help="Tokens that no text gives; BERT needs '[CLS],[SEP],[MASK]'.",
 )
-@options.traceback_option
 def sentencepiece(
     input_path: str | None,
     tfds_name: str | None,
@@ -127,7 +126,6 @@ def sentencepiece(
 @click.option("--use-v2-feature-names", is_flag=True, help="Name features input_word_ids ...")
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--skip-bad", is_flag=True, help="Leave out lines that are not UTF-8, and say which.")
-@options.traceback_option
 def mlm(
     inputs: tuple[str, ...],
     output: str,
@@ -199,7 +197,6 @@ _vocabulary_options = options.combine(
 @click.option(
     "--labels", default="", metavar="NAMES", help="All labels, in order; else those of the files."
 )
-@options.traceback_option
 def tagging(
     input_path: str,
     output: str,
@@ -251,7 +248,6 @@ def tagging(
 @data.command(cls=FlagCommand)
 @click.argument("paths", metavar="FILES...", nargs=-1, required=True)
 @output.json_option
-@options.traceback_option
 def check(paths: tuple[str, ...], as_json: bool) -> None:
     r"""Read TFRecord files to their ends, and count records and damaged files.
 

@@ -35,7 +35,6 @@ from quintain.files import file_io
 @options.precision_option
 @options.export_option
 @options.log_option
-@options.traceback_option
 @registered_models.reads
 def export(
     model_dir: str,

@@ -1,7 +1,6 @@
 """`quintain train --local-workers=N`: training in several processes of this machine."""
 
 import shlex
-import sys
 import tempfile
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
@@ -11,6 +10,7 @@ import click
 from quintain import errors
 from quintain.cli.training import local_cluster
 from quintain.files import file_paths
+from quintain.server.security import own_commands
 
 if TYPE_CHECKING:
     from quintain.run import experiment_parser
@@ -99,17 +99,11 @@ def _choose_log_dir(model_dir: str) -> str:
     return tempfile.mkdtemp(prefix="quintain-logs-")
 
 
-def build_command(arguments: Sequence[str], *, is_asynchronous: bool = False) -> list[str]:
+def build_command(arguments: Sequence[str], *, is_asynchronous: bool = False) -> Sequence[str]:
     """Returns the command of one process, from the arguments given to `quintain train`."""
     strategy = ("--set", f"runtime.distribution_strategy={_SYNCHRONOUS}")
-    return [
-        sys.executable,
-        "-m",
-        "quintain.cli.main",
-        "train",
-        *strip_flags(arguments, OWN_FLAGS),
-        *(() if is_asynchronous else strategy),
-    ]
+    kept = strip_flags(arguments, OWN_FLAGS)
+    return own_commands.build("train", *kept, *(() if is_asynchronous else strategy))
 
 
 def strip_flags(arguments: Sequence[str], names: Sequence[str]) -> list[str]:

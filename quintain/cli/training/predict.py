@@ -56,7 +56,6 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
 @click.option("--skip-bad", is_flag=True, help="Print an empty line for a line that can't be read.")
 @options.log_option
-@options.traceback_option
 @registered_models.reads
 def predict(
     text: tuple[str, ...],

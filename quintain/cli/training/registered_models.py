@@ -62,7 +62,13 @@ def reads(command: F) -> F:
             elif staged_runs.is_staged(flags["model_dir"]):
                 copy = opened.enter_context(staged_runs.reading(flags["model_dir"]))
                 flags |= {"model_dir": copy}
-            return command(*args, **flags)
+            try:
+                return command(*args, **flags)
+            except errors.QuintainError as error:
+                # A copy is this command's alone, and nobody can look at it.
+                name = staged_runs.name(flags["model_dir"])
+                error.args = (str(error).replace(flags["model_dir"], name), *error.args[1:])
+                raise
 
     return run  # type: ignore[return-value] # It takes the same flags.
 

@@ -59,7 +59,6 @@ _MAX_SHOWN: Final = 400
 @options.precision_option
 @options.export_option
 @options.log_option
-@options.traceback_option
 @registered_models.reads
 def serve_model(
     model_dir: str,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from quintain import errors
-from quintain.cli import connect, logs, options, record_ids
+from quintain.cli import connect, logs, record_ids
 from quintain.cli.lazy_group import FlagCommand
 from quintain.cli.training import staged_runs
 from quintain.client import calls as calls_lib
@@ -68,7 +68,6 @@ _REFRESH_SECS: Final = 5.0
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the address as JSON.")
 @click.option("--until-stdin-closes", is_flag=True, hidden=True)
-@options.traceback_option
 def tensorboard(
     experiment_id: int | None,
     trial_ids: tuple[int, ...],

@@ -116,7 +116,6 @@ _FINETUNE_MODE: Final = "continuous_train_and_eval"
 @options.log_option
 @click.option("--tpu", metavar="ADDRESS", help="Overrides runtime.tpu.")
 @click.option("--tf-data-service", metavar="ADDRESS", help="Overrides the tf.data service address.")
-@options.traceback_option
 @staged_runs.trains
 def train(
     mode: str,

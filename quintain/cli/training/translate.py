@@ -63,7 +63,6 @@ if TYPE_CHECKING:
     help="Lines read ahead; similar ones among them are translated together.",
 )
 @options.log_option
-@options.traceback_option
 @registered_models.reads
 def translate(
     text: tuple[str, ...],

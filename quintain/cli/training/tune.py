@@ -6,7 +6,6 @@ import os
 import pathlib
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from typing import Any, Final
@@ -16,6 +15,8 @@ import click
 from quintain import errors
 from quintain.cli import logs, options, output
 from quintain.cli.lazy_group import ARGUMENTS_KEY, FlagCommand, LazyGroup
+from quintain.cli.training import local_training
+from quintain.server.security import own_commands
 
 _BATCH_FIELD: Final = "task.train_data.global_batch_size"
 _MOST_DOUBLINGS: Final = 20
@@ -42,7 +43,6 @@ def tune() -> None:
 )
 @click.option("--plot", "plot_path", metavar="FILE", help="Draw the losses, such as lr.png.")
 @output.json_option
-@options.traceback_option
 def lr(
     lowest: float,
     highest: float,
@@ -122,14 +122,15 @@ def _plot(found: Any, path: str) -> None:
     help="Share of the machine's free memory that a process may take.",
 )
 @output.json_option
-@options.traceback_option
 def batch(start: int | None, most: int | None, memory: float, as_json: bool, **flags: Any) -> None:
     """Find the largest batch that fits into memory, and the one that trains fastest.
 
     Each size is tried by a few steps in a process of its own: first sizes that double, then those
     between the last that fitted and the first that did not.
     """
-    arguments = _without_own(click.get_current_context().meta[ARGUMENTS_KEY])
+    given = click.get_current_context().meta[ARGUMENTS_KEY]
+    arguments = [one for one in given if one not in ("--json", "--traceback")]
+    arguments = local_training.strip_flags(arguments, ("--start", "--most", "--memory"))
     limit = int(memory * _read_free_bytes())
     first = start or _read_size(flags)
     tried: dict[int, _Trial] = {}
@@ -212,10 +213,8 @@ def find_largest(fits: Callable[[int], bool], first: int, most: int | None = Non
 
 def _try(size: int, arguments: list[str], limit: int) -> _Trial:
     """Trains a few steps with batches of a size."""
-    command = [
-        *(sys.executable, "-m", "quintain.cli.main", "train", *arguments),
-        *("--set", f"{_BATCH_FIELD}={size}", "--dry-run", "--mode=train", "--json", "--quiet"),
-    ]
+    flags = ("--set", f"{_BATCH_FIELD}={size}", "--dry-run", "--mode=train", "--json", "--quiet")
+    command = own_commands.build("train", *arguments, *flags)
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode == -signal.SIGKILL:
         return _Trial(size, False, "the system ended the process, as memory was short")
@@ -234,22 +233,6 @@ def _try(size: int, arguments: list[str], limit: int) -> _Trial:
         problem = f"it takes {peak / 2**30:.2f} GiB, more than --memory allows"
         return _Trial(size, False, problem, rate, peak)
     return _Trial(size, True, "", rate, peak)
-
-
-def _without_own(arguments: list[str]) -> list[str]:
-    """Returns the command line without the flags that are this command's own."""
-    own = ("--start", "--most", "--memory")
-    kept, skips = [], False
-    for argument in arguments:
-        if skips:
-            skips = False
-        elif argument in own:
-            skips = True
-        elif argument not in ("--json", "--traceback") and not argument.startswith(
-            tuple(f"{name}=" for name in own)
-        ):
-            kept.append(argument)
-    return kept
 
 
 def _read_size(flags: dict[str, Any]) -> int:

@@ -1,6 +1,6 @@
-"""Commands of this package that the master runs for the page, in processes of their own.
+"""Commands of this package in processes of their own, which commands and the master start.
 
-What they do imports TensorFlow, or lasts; the master does neither.
+What the master starts so imports TensorFlow, or lasts; the master does neither.
 """
 
 import os
@@ -25,12 +25,12 @@ def build(*arguments: str) -> Sequence[str]:
 
 
 def build_environment(home: home_lib.Home) -> dict[str, str]:
-    """Returns the environment of a command that finds this package and this home."""
-    root = str(pathlib.Path(quintain.__file__).parents[1])
-    paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    """Returns the environment of a command that finds these modules and this home anywhere."""
+    given = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    paths = [*map(os.path.abspath, given), str(pathlib.Path(quintain.__file__).parents[1])]
     return {
         **os.environ,
-        "PYTHONPATH": os.pathsep.join(paths),
+        "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)),
         home_lib.HOME_VARIABLE: str(home.path),
     }
 

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from quintain.cli.main import cli
-from quintain.cli.platform import doctor_findings
+from quintain.cli.platform import doctor
 from quintain.kernels import library
 from quintain.records.rows import node
 
@@ -89,7 +89,7 @@ def test_a_server_that_does_not_answer_is_a_problem(monkeypatch):
 
 def test_tells_which_server_has_the_database(monkeypatch):
     monkeypatch.setenv("QUINTAIN_DATABASE", "postgresql+psycopg://me:secret@db/trials")
-    monkeypatch.setattr(doctor_findings, "_ask_server", lambda address: "15.18")
+    monkeypatch.setattr(doctor, "_ask_server", lambda address: "15.18")
 
     code, findings = _ask()
 
@@ -103,18 +103,18 @@ def test_tells_which_ray_cluster_there_is_and_whether_it_answers(monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
         monkeypatch.setenv("RAY_ADDRESS", address)
-        assert doctor_findings._find_ray_address() == address
+        assert doctor._find_ray_address() == address
 
-    assert doctor_findings._find_ray_address().startswith(f"{address}, where nobody answers")
+    assert doctor._find_ray_address().startswith(f"{address}, where nobody answers")
     for odd in ("nonsense", "x:y", "ray://[::1"):
         monkeypatch.setenv("RAY_ADDRESS", odd)
-        assert "where nobody answers" in doctor_findings._find_ray_address()
+        assert "where nobody answers" in doctor._find_ray_address()
 
 
 def test_a_ray_that_cannot_be_imported_is_told(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray._private", None)
 
-    assert doctor_findings._find_ray_address().startswith("its package can't be imported")
+    assert doctor._find_ray_address().startswith("its package can't be imported")
 
 
 def test_tells_machines_and_why_some_run_no_trials(home, monkeypatch):
@@ -125,15 +125,15 @@ def test_tells_machines_and_why_some_run_no_trials(home, monkeypatch):
     ]
     client = types.SimpleNamespace(list_nodes=lambda: nodes)
     monkeypatch.setattr(
-        doctor_findings.home_lib, "find_master", lambda _: types.SimpleNamespace(address=None)
+        doctor.home_lib, "find_master", lambda _: types.SimpleNamespace(address=None)
     )
     monkeypatch.setattr(
-        doctor_findings.master_client.MasterClient,
+        doctor.master_client.MasterClient,
         "connect",
         lambda *_: contextlib.nullcontext(client),
     )
 
-    found = {each.name: each.value for each in doctor_findings._find_cluster()}
+    found = {each.name: each.value for each in doctor._find_cluster()}
 
     assert found["machines"] == "2 ACTIVE (slots: 3), 1 LOST (slots: 1)"
     assert found["three"] == "LOST: Nothing was heard of it."
@@ -142,7 +142,7 @@ def test_tells_machines_and_why_some_run_no_trials(home, monkeypatch):
 def test_a_tensorflow_that_cannot_be_imported_is_a_problem(monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorflow", None)
 
-    assert [one for one in doctor_findings.collect() if one.value == "can't be imported"]
+    assert [one for one in doctor.collect() if one.value == "can't be imported"]
 
 
 def test_knows_every_extra_of_the_package():
@@ -150,4 +150,4 @@ def test_knows_every_extra_of_the_package():
     table = text.partition("[project.optional-dependencies]\n")[2].partition("\n[")[0]
     names = {line.split(" =")[0] for line in table.splitlines() if " = [" in line}
 
-    assert set(doctor_findings.EXTRAS) == names - {"dev"}
+    assert set(doctor.EXTRAS) == names - {"dev"}

@@ -3,6 +3,7 @@ import shutil
 
 import pytest
 
+from quintain import errors
 from quintain.cli.training import registered_models
 
 
@@ -50,6 +51,12 @@ def test_a_run_is_served_by_the_checkpoint_that_was_registered(quintain, registr
     served(reference="digits@1", model_dir=None, checkpoint=None)
     assert seen[0]["model_dir"] == str(run)
     assert seen[0]["checkpoint"] == str(run / "ckpt-2")
+
+    def fail(model_dir, checkpoint):
+        raise errors.ConfigError(f"model_dir: got {model_dir!r}.")
+
+    with pytest.raises(errors.ConfigError, match="model_dir: got 'digits@1'"):
+        registered_models.reads(fail)(reference="digits@1", model_dir=None, checkpoint=None)
 
 
 @pytest.mark.parametrize(
