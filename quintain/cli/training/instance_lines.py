@@ -43,7 +43,7 @@ def predict(
 
     model = signature_model.SignatureModel.load(model_dir, checkpoint=checkpoint)
     if path is not None:
-        rows: Iterable[instance_files.Row] = instance_files.read(path, model.inputs)
+        rows: Iterable[instance_files.Row] = instance_files.read(path, model.inputs, model.gaps)
     elif texts and model.image_input is not None:
         rows = instance_files.read_files(texts, model.image_input)
     elif texts and _takes_text(model):
