@@ -22,11 +22,11 @@ SETTINGS = {
 }
 
 
-def walk(*arguments, **settings):
+def walk(*arguments, road=ROAD, **settings):
     """Runs the example, and returns what it wrote to standard output."""
     path = f"{pathlib.Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     result = subprocess.run(
-        [str(ROAD), *map(str, arguments)],
+        [str(road), *map(str, arguments)],
         capture_output=True,
         text=True,
         check=False,
@@ -62,3 +62,18 @@ def test_the_road_leads_from_a_corpus_to_an_answer(tmp_path, is_long):
         walk(tmp_path / "own", *[pairs] * 3, TRAIN_SET=SETTINGS["TRAIN_SET"].replace("=120", "=40"))
         lines = (tmp_path / "own" / "source.txt").read_text(encoding="utf-8").splitlines()
         assert lines == ["red house", "green tree", "red house"]
+
+
+@pytest.mark.long("tests/vision and tests/tabular export and serve")
+@pytest.mark.slow
+@pytest.mark.e2e
+@pytest.mark.parametrize(
+    ("road", "num_predictions", "answer"),
+    [("image_road.sh", 100, "top_labels"), ("tabular_road.sh", 500, '{"predictions":[')],
+)
+def test_roads_of_images_and_tables_lead_to_an_answer(tmp_path, road, num_predictions, answer):
+    directory = tmp_path / "a ü"
+    walk(directory, "100", road=ROAD.with_name(road))
+
+    assert (directory / "predictions.jsonl").read_text().count("\n") == num_predictions
+    assert answer in (directory / "answer.txt").read_text()
