@@ -2,6 +2,7 @@
 # Serves a model, asks it once by curl, and ends the server, which answers what waits first.
 #
 #   serve_and_ask.sh MODEL TEXT ...
+#   FIELD=instances serve_and_ask.sh MODEL INSTANCE ...
 #
 # MODEL is an export or a run. Each TEXT is a string of JSON, as in '"the third of May"'; of a model
 # of pairs of texts a list, '["one", "other"]'. Settings by environment: PORT (0 takes a free one).
@@ -21,7 +22,7 @@ until url=$(grep -om1 'http://[^ ]*' "$log"); do
   sleep 0.1
 done
 
-curl --silent --show-error --fail-with-body "$url" -d "{\"texts\": [$texts]}"
+curl --silent --show-error --fail-with-body "$url" -d "{\"${FIELD:-texts}\": [$texts]}"
 echo
 curl --silent --show-error --fail-with-body "${url%/*}/health"
 echo

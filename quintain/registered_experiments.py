@@ -2,4 +2,5 @@
 
 import quintain.hub.experiments  # noqa: F401
 import quintain.nlp.experiments  # noqa: F401
+import quintain.tabular.tabular  # noqa: F401
 import quintain.vision.experiments  # noqa: F401

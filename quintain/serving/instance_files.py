@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.files import file_io, file_paths
+from quintain.serving import instances
 
 SUFFIXES: Final = (".jsonl", ".json", ".csv", ".npz", ".npy")
 """Ends of the names of files that can be read."""
@@ -41,8 +42,10 @@ class Row:
         return self.file or f"line {self.number}"
 
 
-def read(path: str, inputs: Mapping[str, tf.TensorSpec]) -> Iterator[Row]:
-    """Yields the instances of a file, whose kind its name tells.
+def read(
+    path: str, inputs: Mapping[str, tf.TensorSpec], gaps: instances.Gaps = instances.NO_GAPS
+) -> Iterator[Row]:
+    """Yields the instances of a file, whose kind its name tells; `gaps` are those of CSV.
 
     Raises:
         ConfigError: If the name ends in something else.
@@ -58,7 +61,7 @@ def read(path: str, inputs: Mapping[str, tf.TensorSpec]) -> Iterator[Row]:
         return
     with file_io.open(path) as file:
         if suffix == ".csv":
-            yield from _read_csv(file, path, inputs)
+            yield from _read_csv(file, path, inputs, gaps)
         else:
             yield from read_lines(file)
 
@@ -84,10 +87,12 @@ def read_files(paths: Iterable[str], name: str) -> Iterator[Row]:
             yield Row(number, problem=f"can't be read: {error.strerror}.", file=path)
 
 
-def _read_csv(file: TextIO, path: str, inputs: Mapping[str, tf.TensorSpec]) -> Iterator[Row]:
+def _read_csv(
+    file: TextIO, path: str, inputs: Mapping[str, tf.TensorSpec], gaps: instances.Gaps
+) -> Iterator[Row]:
     reader = csv.reader(file)
     header = [name.strip() for name in next(reader, [])]
-    places = _find_columns(path, header, inputs)
+    places = _find_columns(path, header, inputs, gaps.ignored - inputs.keys())
     for cells in reader:
         if not cells:
             continue
@@ -95,17 +100,21 @@ def _read_csv(file: TextIO, path: str, inputs: Mapping[str, tf.TensorSpec]) -> I
             problem = f"has {len(cells)} cells, expected {len(header)} as in the header"
             yield Row(reader.line_num, problem=problem)
             continue
+        row = [None if cell.strip() in gaps.texts else cell for cell in cells]
         instance = {
-            name: _parse_cell(cells[found[0]], inputs[name])
+            name: _parse_cell(row[found[0]], inputs[name])
             if isinstance(found, tuple)
-            else [_parse_cell(cells[place], inputs[name]) for place in found]
+            else [_parse_cell(row[place], inputs[name]) for place in found]
             for name, found in places.items()
         }
         yield Row(reader.line_num, instance)
 
 
 def _find_columns(
-    path: str, header: Sequence[str], inputs: Mapping[str, tf.TensorSpec]
+    path: str,
+    header: Sequence[str],
+    inputs: Mapping[str, tf.TensorSpec],
+    ignored: frozenset[str],
 ) -> dict[str, tuple[int] | list[int]]:
     """Returns the columns of each input: one, or a list of those that are numbered.
 
@@ -115,6 +124,8 @@ def _find_columns(
     places: dict[str, tuple[int] | list[int]] = {}
     numbered: dict[str, dict[int, int]] = {}
     for place, name in enumerate(header):
+        if name in ignored:
+            continue
         found = _NUMBERED.fullmatch(name)
         if name in inputs:
             places[name] = (place,)
@@ -139,7 +150,9 @@ def _find_columns(
     return places
 
 
-def _parse_cell(cell: str, spec: tf.TensorSpec) -> Any:
+def _parse_cell(cell: str | None, spec: tf.TensorSpec) -> Any:
+    if cell is None:
+        return None
     if spec.dtype == tf.string and not cell.startswith("["):
         return cell
     try:

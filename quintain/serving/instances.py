@@ -7,6 +7,7 @@ TensorFlow Serving has it.
 
 import base64
 import binascii
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -20,6 +21,41 @@ BYTES_KEY: Final = "b64"
 
 Arrays = dict[str, np.ndarray]
 """An example: the values of all inputs, without the dimension of the batch."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Gaps:
+    """Values that instances may lack, as the export module of a model says it."""
+
+    nullable: frozenset[str] = frozenset()
+    """Inputs that may be null."""
+
+    texts: frozenset[str] = frozenset()
+    """Cells of CSV that stand for null."""
+
+    ignored: frozenset[str] = frozenset()
+    """Columns of CSV that are no inputs."""
+
+    @classmethod
+    def from_details(cls, details: Mapping[str, Any]) -> "Gaps":
+        """Returns what the description of an export module has of it."""
+        names = ("nullable", "missing_values", "ignored")
+        return cls(*(frozenset(details.get(name) or ()) for name in names))
+
+    def fill(self, instance: Any, inputs: Mapping[str, tf.TensorSpec]) -> Any:
+        """Returns an instance with NaN or an empty text in place of null, where that may be."""
+        if not isinstance(instance, Mapping):
+            return instance
+        return {
+            name: ("" if inputs[name].dtype == tf.string else math.nan)
+            if value is None and name in self.nullable
+            else value
+            for name, value in instance.items()
+        }
+
+
+NO_GAPS: Final = Gaps()
+"""Those of instances that have to be complete."""
 
 _KINDS: Final = {"f": "numbers", "i": "integers", "u": "integers >= 0", "b": "true or false"}
 

@@ -42,8 +42,15 @@ class SignatureModel:
         self._owner = owner
         self.image_input: str | None = details.get("image_input")
         """Input that takes encoded images; None if there is none."""
-        self.inputs: dict[str, tf.TensorSpec] = dict(function.structured_input_signature[1])
+        self._signature_names: Mapping[str, str] = details.get("input_names") or {}
+        names = {called: name for name, called in self._signature_names.items()}
+        self.inputs: dict[str, tf.TensorSpec] = {
+            names.get(called, called): spec
+            for called, spec in function.structured_input_signature[1].items()
+        }
         """Inputs by name; the first dimension is that of the batch."""
+        self.gaps = instances.Gaps.from_details(details)
+        """Values that instances may lack."""
         self.example = details.get("example") or instances.build_example(self.inputs)
         """An instance."""
         self.outputs: dict[str, tf.TensorSpec] = {
@@ -114,7 +121,7 @@ class SignatureModel:
         Raises:
             DataError: Naming the input that does not fit.
         """
-        example = instances.parse(instance, self.inputs)
+        example = instances.parse(self.gaps.fill(instance, self.inputs), self.inputs)
         if self.image_input is not None:
             damage = image_data.describe_damage(example[self.image_input].item())
             if damage:
@@ -167,7 +174,10 @@ class SignatureModel:
         }
 
     def _call(self, batch: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        inputs = {name: tf.constant(batch[name], spec.dtype) for name, spec in self.inputs.items()}
+        inputs = {
+            self._signature_names.get(name, name): tf.constant(batch[name], spec.dtype)
+            for name, spec in self.inputs.items()
+        }
         return {name: value.numpy() for name, value in self._function(**inputs).items()}
 
 

@@ -17,7 +17,7 @@ import tensorflow as tf
 from quintain import errors
 from quintain.nlp.data.labelled_tokens import tagged_sentences, token_examples
 from quintain.nlp.metrics import entity_scores
-from quintain.serving import exporter, servable, text_tensors
+from quintain.serving import exporter, instances, servable, text_tensors
 
 MAX_TEXT_BYTES: Final = 100_000
 """Longest text."""
@@ -105,6 +105,9 @@ class Tagger:
 
     image_input: ClassVar = None
     """Input that takes encoded images: none."""
+
+    gaps: ClassVar = instances.NO_GAPS
+    """What instances may lack: nothing."""
 
     def parse(self, instance: Any) -> Any:
         """Returns a text, a list of words, or a mapping with a `text`, as `run` takes it.

@@ -6,6 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from quintain import errors
+from quintain.files import file_io, file_paths
 
 PREFIX: Final = "drawn:"
 """Start of an `input_path` that names images to draw."""
@@ -40,6 +41,18 @@ def draw(name: str) -> tuple[list[bytes], np.ndarray]:
     random = np.random.RandomState(list(NUM_IMAGES).index(split))
     labels = np.arange(NUM_IMAGES[split], dtype=np.int32) % len(CLASSES)
     return [_draw_one(random, CLASSES[label]) for label in labels], labels
+
+
+def write(directory: str) -> None:
+    """Writes the images as `train/CLASS/NUMBER.png` and `validation/CLASS/NUMBER.png`."""
+    for split in NUM_IMAGES:
+        images, labels = draw(f"{PREFIX}shapes/{split}")
+        for name in CLASSES:
+            file_io.makedirs(file_paths.join(directory, split, name))
+        for number, (image, label) in enumerate(zip(images, labels, strict=True)):
+            path = file_paths.join(directory, split, CLASSES[label], f"{number:04}.png")
+            with file_io.open(path, "wb") as file:
+                file.write(image)
 
 
 def _draw_one(random: np.random.RandomState, shape: str) -> bytes:

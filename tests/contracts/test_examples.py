@@ -81,6 +81,8 @@ def test_every_example_is_run():
         "07_several_tasks.py",
         # These are run by tests/e2e/test_roads.py.
         "bert_road.sh",
+        "image_road.sh",
         "serve_and_ask.sh",
+        "tabular_road.sh",
         "translation_road.sh",
     ]

@@ -23,7 +23,7 @@ SETTINGS = {
 
 
 def walk(*arguments, road=ROAD, **settings):
-    """Runs an example, and returns what it wrote to standard output."""
+    """Runs the example, and returns what it wrote to standard output."""
     path = f"{pathlib.Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     result = subprocess.run(
         [str(road), *map(str, arguments)],
@@ -80,3 +80,18 @@ def test_the_roads_of_electra_and_of_retrieval_lead_to_an_answer(tmp_path, name,
     answer, health = map(json.loads, lines)
     assert len(answer[result]) == (2 if name == "electra" else 1)
     assert health == {"status": "ok", "waiting": 0}
+
+
+@pytest.mark.long("tests/vision and tests/tabular export and serve")
+@pytest.mark.slow
+@pytest.mark.e2e
+@pytest.mark.parametrize(
+    ("road", "num_predictions", "answer"),
+    [("image_road.sh", 100, "top_labels"), ("tabular_road.sh", 500, '{"predictions":[')],
+)
+def test_roads_of_images_and_tables_lead_to_an_answer(tmp_path, road, num_predictions, answer):
+    directory = tmp_path / "a ü"
+    walk(directory, "100", road=ROAD.with_name(road))
+
+    assert (directory / "predictions.jsonl").read_text().count("\n") == num_predictions
+    assert answer in (directory / "answer.txt").read_text()

@@ -16,6 +16,25 @@ def data() -> None:
 
 
 @data.command(cls=FlagCommand)
+@click.argument("name", type=click.Choice(["flats", "shapes"]))
+@click.option("--output", required=True, metavar="DIR", help="Directory to write.")
+@options.traceback_option
+def example(name: str, output: str) -> None:
+    r"""Write drawn data to try things with: NAME is `shapes` (images) or `flats` (a table).
+
+    \b
+    quintain data example shapes --output=shapes
+    quintain data example flats --output=flats
+    """
+    tensorflow_import.import_quietly()
+    from quintain.tabular import flats
+    from quintain.vision import shapes
+
+    (shapes if name == "shapes" else flats).write(output)
+    click.echo(f"Wrote train and validation data to {output}.")
+
+
+@data.command(cls=FlagCommand)
 @click.option("--input", "input_path", metavar="FILES", help="Text or TSV files and patterns.")
 @click.option("--tfds-name", metavar="NAME", help="TensorFlow Datasets entry, instead of --input.")
 @click.option("--tfds-split", default="train", show_default=True, metavar="SPLIT")

@@ -45,7 +45,7 @@ def predict(
     model = served_model.load_plain(model_dir, checkpoint=checkpoint)
     reads_text = isinstance(model, token_models.Tagger)  # Lines that are no JSON are texts.
     if path is not None:
-        rows: Iterable[instance_files.Row] = instance_files.read(path, model.inputs)
+        rows: Iterable[instance_files.Row] = instance_files.read(path, model.inputs, model.gaps)
     elif reads_text or _takes_text(model):
         lines = enumerate(texts or (line.rstrip("\r\n") for line in sys.stdin), start=1)
         rows = (instance_files.Row(number, _read_text(model, one)) for number, one in lines if one)

@@ -1,0 +1,1 @@
+"""Prediction of a column of a table from the others: data, model, task, serving."""
