@@ -157,7 +157,7 @@ def _build_electra(config: cfg.ExperimentConfig) -> cfg.ExperimentConfig:
 @exp_factory.register_config_factory("electra/local")
 def electra_local() -> cfg.ExperimentConfig:
     """Pretrains a small ELECTRA on the bundled numbers and dates; minutes on a CPU."""
-    train_steps = 1_000
+    train_steps = 4_000
     discriminator, generator = (
         encoders.EncoderConfig(
             bert=encoders.BertEncoderConfig(
