@@ -18,7 +18,6 @@ def data() -> None:
 @data.command(cls=FlagCommand)
 @click.argument("name", type=click.Choice(["flats", "shapes"]))
 @click.option("--output", required=True, metavar="DIR", help="Directory to write.")
-@options.traceback_option
 def example(name: str, output: str) -> None:
     r"""Write drawn data to try things with: NAME is `shapes` (images) or `flats` (a table).
 
