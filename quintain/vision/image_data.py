@@ -269,8 +269,8 @@ def _leave_out_damaged(
     damaged = _find_damaged(paths, image_format)
     if not damaged:
         return paths, labels
-    place, reason = next(iter(damaged.items()))
-    counted = f"{paths[place]}: {reason}"
+    place = min(damaged)
+    counted = f"{paths[place]}: {damaged[place]}"
     if params.corrupt_records != "skip":
         raise errors.DataError(
             f"{counted} ({len(damaged):,} of {len(paths):,} images in {params.input_path!r} can't "
