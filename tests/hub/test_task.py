@@ -60,7 +60,9 @@ def test_a_family_learns_by_adapters_that_can_be_merged(family, hub_data, tmp_pa
         path = str(tmp_path / "images")
         for label, value in {"0": 0.1, "1": 0.9}.items():
             (tmp_path / "images" / label).mkdir(parents=True)
-            keras.utils.save_img(f"{path}/{label}/a.png", np.full([20, 24, 3], value))
+            keras.utils.save_img(
+                f"{path}/{label}/a.png", np.full([20, 24, 3], 255 * value), scale=False
+            )
     is_classifier = head.endswith("classification")
     classes = {"num_classes": 2} if is_classifier else {}
     rows = [json.loads(line) for line in pathlib.Path(hub_data).read_text().splitlines()]
