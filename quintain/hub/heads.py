@@ -191,7 +191,13 @@ class TokenClassification(Head):
     @override
     def preprocess(self, batch: Batch, params: configs.HubDataConfig) -> tuple[Any, Columns]:
         del params
-        inputs = fill_inputs(batch["token_ids"], self.preprocessor.pad_token_id)
+        token_ids = batch["token_ids"]
+        inputs = {
+            "token_ids": token_ids,
+            "padding_mask": token_ids != self.preprocessor.pad_token_id,
+        }
+        if presets.takes_segments(self.config.model.preset):
+            inputs["segment_ids"] = tf.zeros_like(token_ids)
         return inputs, {LABEL: batch[LABEL], WEIGHT: batch[WEIGHT]}
 
 
@@ -199,15 +205,6 @@ def _pad(values: Sequence[Any], length: int, filler: Any, dtype: Any) -> np.ndar
     row = np.full([length], filler, dtype)
     row[: len(values)] = values
     return row
-
-
-def fill_inputs(token_ids: tf.Tensor, pad_id: int) -> dict[str, tf.Tensor]:
-    """Returns all that an encoder of one text takes."""
-    return {
-        "token_ids": token_ids,
-        "padding_mask": token_ids != pad_id,
-        "segment_ids": tf.zeros_like(token_ids),
-    }
 
 
 class MaskedLm(TextClassification):
@@ -233,11 +230,12 @@ class MaskedLm(TextClassification):
         seed = tf.stack([tf.cast(params.seed or 0, tf.int64), batch[records.DRAW][0]])
         masked = mask_tokens(token_ids, processor, seed)
         inputs = {
-            **fill_inputs(token_ids, processor.tokenizer.pad_token_id),
-            "segment_ids": tf.ensure_shape(tf.cast(segment_ids, tf.int32), [None, length]),
             "token_ids": masked["token_ids"],
+            "padding_mask": token_ids != processor.tokenizer.pad_token_id,
             "mask_positions": masked["positions"],
         }
+        if presets.takes_segments(self.config.model.preset):
+            inputs["segment_ids"] = tf.ensure_shape(tf.cast(segment_ids, tf.int32), [None, length])
         return inputs, {LABEL: masked[LABEL], WEIGHT: masked[WEIGHT]}
 
 

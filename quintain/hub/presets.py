@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import inspect
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -85,6 +86,20 @@ def load_preprocessor(preset: str, task_name: str, sequence_length: int) -> Any:
         if not loaded.built:
             loaded.build(None)
         return loaded
+
+
+def takes_segments(preset: str) -> bool:
+    """Returns whether models of a preset are told which of two texts a token belongs to.
+
+    Raises:
+        ConfigError: If the preset can't be loaded.
+    """
+    import_keras_hub()
+    from keras_hub.src.utils import preset_utils  # noqa: PLC0415 - as `import_keras_hub`
+
+    with _explaining(preset):
+        family = preset_utils.get_preset_loader(find(preset)).check_backbone_class()
+    return "num_segments" in inspect.signature(family).parameters
 
 
 def load_tokenizer(preset: str) -> Any:

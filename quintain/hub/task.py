@@ -31,6 +31,7 @@ class HubTask(base_task.Task):
     metric_labels: ClassVar = {"accuracy": base_task.MetricLabel("accuracy", best="max")}
 
     _task_config: configs.HubConfig
+    _teach: Callable[[Any], tf.Tensor] | None = None
 
     @property
     @override
@@ -55,6 +56,7 @@ class HubTask(base_task.Task):
         adapters.prepare(model, self.task_config.model)
         if not self.head.num_classes and self.head.has_classes:
             self.head.num_classes = int(model.output.shape[-1])
+        self._teach = self._load_teacher(model)
         trained, total = adapters.count_trained(model)
         _logger.info("%s of %s numbers of the model are trained.", f"{trained:,}", f"{total:,}")
         return model
@@ -106,14 +108,23 @@ class HubTask(base_task.Task):
         """Weighs a replica by its share of what counts."""
         return tf_utils.share_of_replica(tf.reduce_sum(labels[heads.WEIGHT]))
 
-    @functools.cached_property
-    def _teach(self) -> Callable[[Any], tf.Tensor] | None:
-        """Function that gives the logits of the teacher; it hides the weights from checkpoints."""
+    def _load_teacher(self, model: keras.Model) -> Callable[[Any], tf.Tensor] | None:
+        """Returns a function that gives a teacher's logits; it hides the weights from checkpoints.
+
+        Raises:
+            ConfigError: If the teacher can't be loaded, or has other outputs.
+        """
         preset = self.task_config.distillation.teacher
         if not preset:
             return None
         params = configs.ModelConfig(preset=preset, head=self.task_config.model.head)
         teacher = presets.load_model(params, self.head.task_name, 0)
+        if teacher.output.shape[-1] != model.output.shape[-1]:
+            raise errors.ConfigError(
+                f"task.distillation.teacher: {preset!r} has {teacher.output.shape[-1]} outputs, "
+                f"but the model {model.output.shape[-1]}. Give a teacher of the same classes or "
+                "vocabulary."
+            )
         teacher.trainable = False
         return lambda features: teacher(features, training=False)
 

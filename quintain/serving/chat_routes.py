@@ -57,6 +57,7 @@ def add_routes(
     async def complete(request: fastapi.Request) -> Any:
         """Answers a conversation, at once or piece by piece (server-sent events)."""
         nonlocal num_running
+        began = time.monotonic()
         try:
             body = request_checks.take_json(request.scope)
             turns, settings = read(body, answerer.settings)
@@ -69,16 +70,15 @@ def add_routes(
                 "model": name,
             }
             num_prompt = len(answerer.template.encode_question(turns))
-            pieces = _in_time(answerer.stream(turns, settings, _read_seed(body)), timeout_secs)
-            if settings.num_beams > 1:
-                pieces = iter(
-                    [await concurrency.run_in_threadpool(answerer.answer, turns, settings)]
-                )
-            first = await concurrency.run_in_threadpool(next, pieces)  # What is wrong shows now.
+            pieces = _answer(answerer, turns, settings, _read_seed(body), timeout_secs)
+            num_running += 1
+            try:
+                first = await concurrency.run_in_threadpool(next, pieces)  # What is wrong shows.
+            except BaseException:
+                num_running -= 1
+                raise
         except errors.QuintainError as error:
             return _refuse(400, str(error), "invalid_request_error")
-        num_running += 1
-        began = time.monotonic()
 
         async def run() -> AsyncIterator[chat.Piece]:
             nonlocal num_running
@@ -135,9 +135,24 @@ async def _write_events(
     yield "data: [DONE]\n\n"
 
 
-def _in_time(pieces: Iterator[chat.Piece], timeout_secs: float) -> Iterator[chat.Piece]:
+def _answer(
+    answerer: chat.Chat,
+    turns: list[conversations.Turn],
+    settings: configs.GenerationConfig,
+    seed: int,
+    timeout_secs: float,
+) -> Iterator[chat.Piece]:
+    """Yields the pieces of an answer; of beams it is one.
+
+    Raises:
+        DataError: If the conversation leaves no place for an answer.
+        TimeoutError: If it takes too long.
+    """
+    if settings.num_beams > 1:
+        yield answerer.answer(turns, settings)
+        return
     end = time.monotonic() + timeout_secs
-    for piece in pieces:
+    for piece in answerer.stream(turns, settings, seed):
         yield piece
         if time.monotonic() > end and piece.finish_reason is None:
             raise TimeoutError(f"no whole answer within {timeout_secs:g} s; ask for fewer tokens.")

@@ -69,7 +69,7 @@ def make(family, directory, *, task=None, seed=1):
             )  # fmt: skip
             tokenizer = models.DebertaV3Tokenizer(proto=proto)
             backbone = models.DebertaV3Backbone(
-                vocabulary_size=tokenizer.vocabulary_size() + 1, bucket_size=16, **text
+                vocabulary_size=tokenizer.vocabulary_size() + 1, bucket_size=16, dropout=0.0, **text
             )
         case "gpt2":
             tokenizer = models.GPT2Tokenizer(**make_byte_pairs())
@@ -111,7 +111,8 @@ def make(family, directory, *, task=None, seed=1):
             tokenizer = None
         case "resnet":
             backbone = models.ResNetBackbone(
-                input_conv_filters=[8], input_conv_kernel_sizes=[3], stackwise_num_filters=[8, 8],
+                input_conv_filters=[64], input_conv_kernel_sizes=[3],
+                stackwise_num_filters=[64, 64],
                 stackwise_num_blocks=[1, 1], stackwise_num_strides=[1, 2],
                 block_type="basic_block", image_shape=(16, 16, 3),
             )  # fmt: skip
