@@ -17,7 +17,6 @@ F = TypeVar("F", bound=ConfigFactory)
 _NAME: Final = "_experiment_name"
 _ADVICE: Final = "One of your own needs the module that registers it: --import=MODULE."
 _REFUSED: Final = {
-    "bert/squad": "nlp.configs.finetuning_experiments.bert_squad",
     "electra/pretraining": "nlp.configs.pretraining_experiments.electra_pretrain",
 }
 """Experiments of the reference that are not offered, with the rows that say why."""
