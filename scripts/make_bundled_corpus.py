@@ -4,7 +4,7 @@ import gzip
 import pathlib
 from typing import Final
 
-from bundled_corpus import names_and_places, numbers_and_dates, word_pieces
+from bundled_corpus import names_and_places, numbers_and_dates, questions, word_pieces
 
 CORPORA: Final = pathlib.Path(__file__).parents[1] / "quintain/nlp/data/corpora"
 DIRECTORY: Final = CORPORA / "numbers_and_dates"
@@ -26,15 +26,18 @@ def make_texts() -> dict[str, bytes]:
 
 def make_labelled_files() -> dict[str, bytes]:
     """Returns the files of the other corpora, by their paths in `CORPORA`."""
-    texts = names_and_places.make_splits()
-    name_parts = [*names_and_places.PERSON_ENDS, *names_and_places.PLACE_ENDS]
-    vocabulary = word_pieces.make(
-        texts["train"], [*name_parts, *names_and_places.SYLLABLES], size=_VOCABULARY_SIZE
-    )
-    return {
-        "names_and_places/vocabulary.txt": vocabulary.encode(),
-        **{f"names_and_places/{split}.tsv.gz": _pack(text) for split, text in texts.items()},
-    }
+    pieces = [
+        *names_and_places.PERSON_ENDS, *names_and_places.PLACE_ENDS, *names_and_places.SYLLABLES
+    ]  # fmt: skip
+    files = {}
+    for corpus, suffix, texts in (
+        ("names_and_places", "tsv", names_and_places.make_splits()),
+        ("questions", "json", questions.make_splits()),
+    ):
+        vocabulary = word_pieces.make(texts["train"], pieces, size=_VOCABULARY_SIZE)
+        files[f"{corpus}/vocabulary.txt"] = vocabulary.encode()
+        files |= {f"{corpus}/{split}.{suffix}.gz": _pack(text) for split, text in texts.items()}
+    return files
 
 
 def _pack(text: str) -> bytes:

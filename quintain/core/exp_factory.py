@@ -8,7 +8,6 @@ from typing import Any, Final, TypeVar
 
 from quintain import errors, registry
 from quintain.core import user_modules
-from quintain.reference import reference_names
 from quintain.settings import config_definitions as cfg
 
 ConfigFactory = Callable[[], cfg.ExperimentConfig]
@@ -16,10 +15,6 @@ F = TypeVar("F", bound=ConfigFactory)
 
 _NAME: Final = "_experiment_name"
 _ADVICE: Final = "One of your own needs the module that registers it: --import=MODULE."
-_REFUSED: Final = {
-    "bert/squad": "nlp.configs.finetuning_experiments.bert_squad",
-}
-"""Experiments of the reference that are not offered, with the rows that say why."""
 
 EXPERIMENTS: Final = registry.Registry[str, ConfigFactory]("experiment")
 
@@ -62,7 +57,6 @@ def get_exp_config(exp_name: str, *, advice: str = _ADVICE) -> cfg.ExperimentCon
     """
     if ":" in exp_name and exp_name not in EXPERIMENTS:
         return _build_from_class(*exp_name.split(":", 1))
-    advice = reference_names.find_refusal(_REFUSED.get(exp_name, "")) or advice
     params = EXPERIMENTS.lookup(exp_name, advice=advice)()
     vars(params)[_NAME] = exp_name  # Copies keep it.
     return params

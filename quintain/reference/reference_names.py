@@ -147,13 +147,13 @@ MOVED: Final[dict[str, str]] = {
 }
 """Our homes of the reference's modules, and of modules that had another path here, sorted."""
 
-_QUESTIONS: Final = (
-    "There is no task of question answering; a task of your own trains like any other "
-    "(docs/tutorials/train_a_model.md)."
+_SQUAD: Final = (
+    "JSON of SQuAD is read as it is, and its records are written by `quintain data squad` "
+    "(docs/how-to/bert.md)."
 )
 _TAGGED: Final = (
     "Its records are written by `quintain data tagging`, which reads columns and JSON Lines "
-    "(docs/how-to/text_tasks.md)."
+    "(docs/how-to/bert.md)."
 )
 _XLNET: Final = (
     "XLNet is not offered. Masked words are pretrained by `MaskedLMTask` (docs/how-to/bert.md)."
@@ -213,7 +213,6 @@ REFUSED: Final[dict[str, str]] = {
         "The rule of SLIDE was never published. LAMB and LARS adapt steps by layer; Adafactor "
         "suits large sparse layers."
     ),
-    "nlp.configs.finetuning_experiments.bert_squad": _QUESTIONS,
     "nlp.data.classifier_data_lib": _DATA_SETS,
     "nlp.data.create_finetuning_data": _DATA_SETS,
     "nlp.data.create_pretraining_data": (
@@ -223,13 +222,12 @@ REFUSED: Final[dict[str, str]] = {
     "nlp.data.create_xlnet_pretraining_data": _XLNET,
     "nlp.data.pretrain_dataloader.XLNetPretrainDataConfig": _XLNET,
     "nlp.data.pretrain_dataloader.XLNetPretrainDataLoader": _XLNET,
-    "nlp.data.question_answering_dataloader": _QUESTIONS,
     "nlp.data.sentence_retrieval_lib": (
         "Its data sets are not read. `DualEncoderDataConfig` reads pairs of texts from TSV files, "
         "JSON Lines, records and TensorFlow Datasets (docs/how-to/bert.md)."
     ),
-    "nlp.data.squad_lib": _QUESTIONS,
-    "nlp.data.squad_lib_sp": _QUESTIONS,
+    "nlp.data.squad_lib": _SQUAD,
+    "nlp.data.squad_lib_sp": _SQUAD,
     "nlp.data.tagging_data_lib": _TAGGED,
     "nlp.data.train_sentencepiece.main": (
         "Its command line is `quintain data sentencepiece`; in programs, call "
@@ -279,13 +277,10 @@ REFUSED: Final[dict[str, str]] = {
     "nlp.modeling.networks.mobile_bert_encoder": _ENCODERS,
     "nlp.modeling.networks.sparse_mixer": _ENCODERS,
     "nlp.modeling.networks.xlnet_base": _XLNET,
-    "nlp.serving.serving_modules.QuestionAnswering": (
-        "There is no task of question answering. Derive an export module from "
-        "`export_base.ExportModule` for a task of your own."
-    ),
-    "nlp.tasks.QuestionAnsweringConfig": _QUESTIONS,
-    "nlp.tasks.QuestionAnsweringTask": _QUESTIONS,
-    "nlp.tasks.question_answering": _QUESTIONS,
+    "nlp.tasks.question_answering.QuestionAnsweringTask.set_preprocessed_eval_input_path": _SQUAD,
+    "nlp.tasks.question_answering.QuestionAnsweringTask.squad_lib": _SQUAD,
+    "nlp.tasks.question_answering.XLNetQuestionAnsweringConfig": _XLNET,
+    "nlp.tasks.question_answering.XLNetQuestionAnsweringTask": _XLNET,
     "nlp.tasks.translation.write_test_record": (
         "An evaluation reads `task.validation_data` as it is; no copy of it is written."
     ),

@@ -119,7 +119,7 @@ def load(
     return dataclasses.replace(served, field="texts", result="vectors")
 
 
-PlainModel = signature_model.SignatureModel | token_models.Tagger
+PlainModel = signature_model.SignatureModel | token_models.Tagger | token_models.Answerer
 """Models that parse instances one by one."""
 
 
@@ -353,6 +353,21 @@ def _serve_tagger(
     )
 
 
+def _serve_answerer(
+    model_dir: str, found: servable.Servable | None, batch_size: int, options: dict[str, Any]
+) -> ServedModel:
+    _refuse_options(options, model_dir, "answers questions")
+    answerer = token_models.Answerer(token_models.TokenModel.load(model_dir, found))
+    return ServedModel(
+        "question_answering",
+        lambda questions: answerer.run(questions, batch_size),
+        lambda given: signature_model.parse_each(answerer.parse, given, "instance"),
+        example={"question": "Who?", "context": "some text"},
+        field="instances",
+        schema=instances.build_schema(answerer.inputs),
+    )
+
+
 def _refuse_options(options: Mapping[str, Any], model_dir: str, what: str) -> None:
     if options:
         raise errors.ConfigError(
@@ -365,8 +380,12 @@ _LOADERS: Final = {
     "sentence_prediction": _serve_classifier,
     "chat": _serve_chat,
     "tagging": _serve_tagger,
+    "question_answering": _serve_answerer,
 }
 """Kinds that are asked in words of their own."""
 
-_TOKEN_MODELS: Final = {"tagging": token_models.Tagger}
+_TOKEN_MODELS: Final[dict[str, type[token_models.Tagger | token_models.Answerer]]] = {
+    "tagging": token_models.Tagger,
+    "question_answering": token_models.Answerer,
+}
 """Those of them that parse instances one by one."""

@@ -1,4 +1,4 @@
-"""Trained models that answer about the words of texts: labels and entities.
+"""Trained models that answer about the words of texts: labels, entities, and parts that answer.
 
 Shapes:
     B  examples in the batch
@@ -15,12 +15,19 @@ import numpy as np
 import tensorflow as tf
 
 from quintain import errors
-from quintain.nlp.data.labelled_tokens import tagged_sentences, token_examples
+from quintain.nlp.data.labelled_tokens import (
+    squad_features,
+    squad_files,
+    tagged_sentences,
+    token_examples,
+)
 from quintain.nlp.metrics import entity_scores
 from quintain.serving import exporter, instances, servable, text_tensors
 
 MAX_TEXT_BYTES: Final = 100_000
 """Longest text."""
+
+_MAX_ALTERNATIVES: Final = 4
 
 _WORDS: Final = re.compile(r"\w+(?:['\u2019.-]\w+)*|[^\w\s]")
 """Words as files of tagged sentences have them: punctuation apart, but not within a word."""
@@ -156,6 +163,83 @@ class Tagger:
             _describe_tags(text, row, np.concatenate(part), names)
             for text, row, part in zip(texts, rows, parts, strict=True)
         ]
+
+
+@dataclasses.dataclass(frozen=True)
+class Answerer:
+    """Answers questions on paragraphs."""
+
+    model: TokenModel
+    """Its model."""
+
+    inputs: ClassVar = {
+        "question": tf.TensorSpec([None], tf.string),
+        "context": tf.TensorSpec([None], tf.string),
+    }
+    """What files of instances have."""
+
+    def parse(self, instance: Any) -> squad_files.Question:
+        """Returns a mapping with `question` and `context` as `run` takes it.
+
+        Raises:
+            DataError: If it is something else, or too long.
+        """
+        if not isinstance(instance, Mapping) or set(instance) != set(self.inputs):
+            raise errors.DataError(
+                f"got {errors.show(instance)[:80]}, expected an object with question and context."
+            )
+        for name in self.inputs:
+            check_text(instance[name], name, MAX_TEXT_BYTES)
+        return squad_files.Question("", instance["question"], instance["context"])
+
+    def run(
+        self, questions: Sequence[squad_files.Question], batch_size: int
+    ) -> list[dict[str, Any]]:
+        """Answers questions.
+
+        Returns:
+            For each the `answer`, empty where there is none; the characters `start` to `end` of
+            the context; its `score`, a probability among the `alternatives`, which are the next
+            best answers likewise. Where questions may have no answer, `null_odds` say how much
+            more likely, in logits, that is.
+        """
+        details = self.model.details
+        windows = list(
+            squad_features.encode(
+                questions,
+                self.model.tokenize,
+                self.model.special_ids,
+                squad_features.WindowSettings(**details["windows"]),
+            )
+        )
+        examples = [window.example for window in windows]
+        outputs = self.model.run(examples, batch_size) if examples else {}
+        by_question: list[list[Any]] = [[] for _ in questions]
+        for row, window in enumerate(windows):
+            logits = (outputs[name][row] for name in ("start_logits", "end_logits"))
+            by_question[window.index].append((window, *logits))
+        settings = squad_features.RankingSettings(**details["ranking"])
+        return [
+            _describe_answers(squad_features.rank(question, found, settings), settings)
+            for question, found in zip(questions, by_question, strict=True)
+        ]
+
+
+def _describe_answers(
+    ranking: squad_features.Ranking, settings: squad_features.RankingSettings
+) -> dict[str, Any]:
+    scores = np.array([answer.score for answer in ranking.answers])
+    odds = np.exp(scores - scores.max(initial=-np.inf))
+    probabilities = (odds / odds.sum()).tolist() if len(scores) else []
+    described = [
+        {"answer": one.text, "start": one.start, "end": one.end, "score": probability}
+        for one, probability in zip(ranking.answers, probabilities, strict=True)
+    ]
+    place = next((n for n, one in enumerate(described) if one["answer"] == ranking.best), None)
+    nothing = {"answer": "", "start": 0, "end": 0, "score": 0.0}
+    best = nothing if place is None else described.pop(place)
+    null = {"null_odds": ranking.null_odds} if settings.has_null else {}
+    return {**best, **null, "alternatives": described[:_MAX_ALTERNATIVES]}
 
 
 def _find_words(text: str | Sequence[str]) -> list[tuple[int, str]]:

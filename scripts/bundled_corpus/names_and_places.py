@@ -69,7 +69,7 @@ _THINGS = [
     "salt",
     "wool",
 ]
-_TRADES = [
+TRADES = [
     "baker",
     "doctor",
     "teacher",
@@ -164,7 +164,7 @@ def _make_sentence(draw: Draw, *, is_held_out: bool) -> Sentence:
         elif word == "{n}":
             words = [str(draw.between(2, 2_000))]
         elif word == "{trade}":
-            words = [draw.one(_TRADES)]
+            words = [draw.one(TRADES)]
         elif word == "{things}":
             words = [draw.one(_THINGS)]
         prefixes = ["B-", *["I-"] * (len(words) - 1)] if kind else [""]

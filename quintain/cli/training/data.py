@@ -264,6 +264,43 @@ def tagging(
 
 
 @data.command(cls=FlagCommand)
+@click.option("--input", "input_path", required=True, metavar="FILES", help="Files and patterns.")
+@click.option("--output", required=True, metavar="FILE", help="TFRecord file to write.")
+@_vocabulary_options
+@click.option("--seq-length", type=click.IntRange(min=5), default=384, show_default=True)
+@click.option("--query-length", type=click.IntRange(min=1), default=64, show_default=True)
+@click.option("--doc-stride", type=click.IntRange(min=1), default=128, show_default=True)
+@click.option("--version-2-with-negative", is_flag=True, help="Questions may have no answer.")
+@options.traceback_option
+def squad(input_path: str, output: str, vocab_file: str, lower_case: bool, **settings: Any) -> None:
+    r"""Write questions in JSON of SQuAD as TFRecords, to train question answering on.
+
+    \b
+    quintain data squad --input=train-v1.1.json --vocab-file=vocab.txt --output=train.tfrecord
+    quintain data squad --input=train-v2.0.json --version-2-with-negative \
+        --vocab-file=vocab.txt --output=train.tfrecord
+
+    Training reads JSON as well; evaluation needs it.
+    """
+    tensorflow_import.import_quietly()
+    from quintain.nlp.data import question_answering_dataloader
+    from quintain.nlp.data.labelled_tokens import token_examples
+
+    params = question_answering_dataloader.QADataConfig(
+        input_path=token_examples.take_path(input_path),
+        vocab_file=token_examples.take_path(vocab_file),
+        do_lower_case=lower_case,
+        **settings,
+    )
+    questions, windows = question_answering_dataloader.read_windows(params)
+    count = token_examples.write(output, (window.example for window in windows))
+    click.echo(f"{len(questions):,} questions, {count:,} windows")
+    if cut := question_answering_dataloader.count_cut(questions, windows):
+        click.echo(f"The answers to {cut:,} questions are in no window as a whole.", err=True)
+    click.echo(f"Wrote {output}.")
+
+
+@data.command(cls=FlagCommand)
 @click.argument("paths", metavar="FILES...", nargs=-1, required=True)
 @output.json_option
 def check(paths: tuple[str, ...], as_json: bool) -> None:

@@ -3,9 +3,13 @@
 from typing import Any
 
 from quintain.core import exp_factory
-from quintain.nlp.data import sentence_prediction_dataloader, tagging_dataloader
+from quintain.nlp.data import (
+    question_answering_dataloader,
+    sentence_prediction_dataloader,
+    tagging_dataloader,
+)
 from quintain.nlp.experiments import pretraining
-from quintain.nlp.tasks import sentence_prediction, tagging
+from quintain.nlp.tasks import question_answering, sentence_prediction, tagging
 from quintain.reference import reference_names
 from quintain.settings import config_definitions as cfg
 
@@ -60,6 +64,28 @@ def tagging_local() -> cfg.ExperimentConfig:
     return config
 
 
+@exp_factory.register_config_factory("bert/squad")
+def bert_squad() -> cfg.ExperimentConfig:
+    """Fine-tunes BERT to answer questions on paragraphs, from files of SQuAD 1.1 or 2.0."""
+    data = question_answering_dataloader.QADataConfig
+    task = question_answering.QuestionAnsweringConfig(
+        train_data=data(), validation_data=data(is_training=False, drop_remainder=False)
+    )
+    return _build_config(task, rate=8e-5)
+
+
+@exp_factory.register_config_factory("question_answering/local")
+def question_answering_local() -> cfg.ExperimentConfig:
+    """Learns to answer questions on bundled paragraphs, or that there is no answer; minutes."""
+    config = bert_squad()
+    config.override(
+        _describe_local("questions", "json.gz", seq_length=128, train_steps=1_000, rate=1e-3)
+    )
+    for data in (config.task.train_data, config.task.validation_data):
+        data.override({"version_2_with_negative": True, "query_length": 24, "doc_stride": 48})
+    return config
+
+
 def _build_config(task: cfg.TaskConfig, *, rate: float) -> cfg.ExperimentConfig:
     return cfg.ExperimentConfig(  # type: ignore[call-arg]
         task=task,
@@ -77,7 +103,7 @@ def _describe_local(
     """Returns the settings of a small encoder and of a bundled corpus."""
     data = {
         "vocab_file": f"bundled:{corpus}/vocabulary.txt",
-        "lower_case": False,
+        "do_lower_case" if suffix.startswith("json") else "lower_case": False,
         "seq_length": seq_length,
         "global_batch_size": 32,
     }

@@ -111,6 +111,17 @@ def check_function(module: export_base.ExportModule, name: str, functions: tuple
         )
 
 
+def _complete(
+    word_ids: tf.Tensor, mask: tf.Tensor | None, type_ids: tf.Tensor | None
+) -> dict[str, tf.Tensor]:
+    """Returns the inputs of an encoder by name; those that are not given are made of the ids."""
+    return {
+        "input_word_ids": word_ids,
+        "input_mask": tf.cast(tf.not_equal(word_ids, 0), word_ids.dtype) if mask is None else mask,
+        "input_type_ids": tf.zeros_like(word_ids) if type_ids is None else type_ids,
+    }
+
+
 class SentencePrediction(_IdsModule):
     """Classifies texts that are ids, serialised ids or serialised texts."""
 
@@ -181,14 +192,7 @@ class SentencePrediction(_IdsModule):
     def _predict(
         self, word_ids: tf.Tensor, mask: tf.Tensor | None, type_ids: tf.Tensor | None
     ) -> tf.Tensor:
-        inputs = {
-            "input_word_ids": word_ids,
-            "input_mask": tf.cast(tf.not_equal(word_ids, 0), word_ids.dtype)
-            if mask is None
-            else mask,
-            "input_type_ids": tf.zeros_like(word_ids) if type_ids is None else type_ids,
-        }
-        return self.inference_step(inputs)
+        return self.inference_step(_complete(word_ids, mask, type_ids))
 
     @override
     @tf.function
@@ -238,6 +242,52 @@ class SentencePrediction(_IdsModule):
     @override
     def _find_inputs(self) -> tuple[str, ...]:
         return _IDS[:1] if self.params.inputs_only else _IDS
+
+
+class QuestionAnswering(_IdsModule):
+    """Finds begins and ends of answers in ids or serialised ids."""
+
+    @dataclasses.dataclass
+    class Params(base_config.Config):
+        """Description of the inputs."""
+
+        parse_sequence_length: int | None = None
+        """Positions of a serialised example."""
+
+        use_v2_feature_names: bool = True
+        """Whether serialised examples say `input_word_ids`, `input_type_ids` instead of
+        `input_ids`, `segment_ids`."""
+
+    def __init__(
+        self, params: Params, model: Any, inference_step: Callable[..., Any] | None = None
+    ) -> None:
+        """Stores the parts.
+
+        Args:
+            params: What the inputs are.
+            model: A `BertSpanLabeler`, or what gives logits of begins and ends.
+            inference_step: Runs the model, as for `ExportModule`.
+        """
+        super().__init__(params, model, inference_step)
+
+    @override
+    @tf.function
+    def serve(
+        self,
+        input_word_ids: tf.Tensor,
+        input_mask: tf.Tensor | None = None,
+        input_type_ids: tf.Tensor | None = None,
+    ) -> dict[str, tf.Tensor]:
+        """Predicts ids `[B, S]` int32: `start_logits` and `end_logits` `[B, S]`."""
+        inputs = _complete(input_word_ids, input_mask, input_type_ids)
+        start_logits, end_logits = self.inference_step(inputs)
+        return {"start_logits": start_logits, "end_logits": end_logits}
+
+    @tf.function
+    def serve_examples(self, inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Predicts serialised examples `[B]` with ids, as `serve`."""
+        lengths = dict.fromkeys(_IDS, self.params.parse_sequence_length)
+        return self.serve(**self._parse_examples(inputs, lengths))
 
 
 class Tagging(_IdsModule):
