@@ -101,20 +101,25 @@ def check_text(value: Any, name: str, most_bytes: int) -> None:
 
 
 @dataclasses.dataclass(frozen=True)
-class Tagger:
-    """Labels the words of texts."""
+class _WordModel:
+    """What models that answer about words have in common."""
 
     model: TokenModel
     """Its model."""
-
-    inputs: ClassVar = {"text": tf.TensorSpec([None], tf.string)}
-    """What files of instances have."""
 
     image_input: ClassVar = None
     """Input that takes encoded images: none."""
 
     gaps: ClassVar = instances.NO_GAPS
     """What instances may lack: nothing."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Tagger(_WordModel):
+    """Labels the words of texts."""
+
+    inputs: ClassVar = {"text": tf.TensorSpec([None], tf.string)}
+    """What files of instances have."""
 
     def parse(self, instance: Any) -> Any:
         """Returns a text, a list of words, or a mapping with a `text`, as `run` takes it.
@@ -166,11 +171,8 @@ class Tagger:
 
 
 @dataclasses.dataclass(frozen=True)
-class Answerer:
+class Answerer(_WordModel):
     """Answers questions on paragraphs."""
-
-    model: TokenModel
-    """Its model."""
 
     inputs: ClassVar = {
         "question": tf.TensorSpec([None], tf.string),

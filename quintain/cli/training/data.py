@@ -237,12 +237,13 @@ def tagging(
     """
     tensorflow_import.import_quietly()
     from quintain.input import input_files
+    from quintain.nlp.data.corpora import bundled_corpora
     from quintain.nlp.data.labelled_tokens import tagged_sentences, token_examples
     from quintain.nlp.data.masked import bert_vocabulary
 
-    paths = input_files.match_files(token_examples.take_path(input_path), name="--input")
+    paths = input_files.match_files(bundled_corpora.find_file(input_path), name="--input")
     vocabulary = bert_vocabulary.load(
-        token_examples.take_path(vocab_file),
+        bundled_corpora.find_file(vocab_file),
         tokenization,
         lower_case=lower_case,
         field="--vocab-file",
@@ -271,7 +272,6 @@ def tagging(
 @click.option("--query-length", type=click.IntRange(min=1), default=64, show_default=True)
 @click.option("--doc-stride", type=click.IntRange(min=1), default=128, show_default=True)
 @click.option("--version-2-with-negative", is_flag=True, help="Questions may have no answer.")
-@options.traceback_option
 def squad(input_path: str, output: str, vocab_file: str, lower_case: bool, **settings: Any) -> None:
     r"""Write questions in JSON of SQuAD as TFRecords, to train question answering on.
 
@@ -284,11 +284,12 @@ def squad(input_path: str, output: str, vocab_file: str, lower_case: bool, **set
     """
     tensorflow_import.import_quietly()
     from quintain.nlp.data import question_answering_dataloader
+    from quintain.nlp.data.corpora import bundled_corpora
     from quintain.nlp.data.labelled_tokens import token_examples
 
     params = question_answering_dataloader.QADataConfig(
-        input_path=token_examples.take_path(input_path),
-        vocab_file=token_examples.take_path(vocab_file),
+        input_path=bundled_corpora.find_file(input_path),
+        vocab_file=bundled_corpora.find_file(vocab_file),
         do_lower_case=lower_case,
         **settings,
     )

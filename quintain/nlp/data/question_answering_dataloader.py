@@ -17,6 +17,7 @@ from quintain import errors
 from quintain.config import base_config
 from quintain.input import input_reader
 from quintain.nlp.data import data_loader, data_loader_factory
+from quintain.nlp.data.corpora import bundled_corpora
 from quintain.nlp.data.labelled_tokens import squad_features, squad_files, token_examples
 from quintain.nlp.data.masked import bert_vocabulary
 from quintain.optimization.configs import ranges
@@ -122,8 +123,8 @@ class QuestionAnsweringDataLoader(data_loader.DataLoader):
     def __init__(self, params: QADataConfig) -> None:
         """Stores the config; `bundled:` paths become those of files of this package."""
         self._params = params.replace(
-            input_path=token_examples.take_path(params.input_path),
-            vocab_file=token_examples.take_path(params.vocab_file),
+            input_path=bundled_corpora.find_file(params.input_path),
+            vocab_file=bundled_corpora.find_file(params.vocab_file),
         )
         self.questions: Sequence[squad_files.Question] = ()
         """Questions of JSON files, once they are loaded."""

@@ -15,6 +15,7 @@ from typing_extensions import override
 from quintain import errors
 from quintain.input import input_reader
 from quintain.nlp.data import data_loader, data_loader_factory, labelled_files
+from quintain.nlp.data.corpora import bundled_corpora
 from quintain.nlp.data.labelled_tokens import tagged_sentences, token_examples
 from quintain.nlp.data.masked import bert_vocabulary
 from quintain.optimization.configs import ranges
@@ -60,8 +61,8 @@ class TaggingDataLoader(data_loader.DataLoader):
     def __init__(self, params: TaggingDataConfig) -> None:
         """Stores the config; `bundled:` paths become those of files of this package."""
         self._params = params.replace(
-            input_path=token_examples.take_path(params.input_path),
-            vocab_file=token_examples.take_path(params.vocab_file),
+            input_path=bundled_corpora.find_file(params.input_path),
+            vocab_file=bundled_corpora.find_file(params.vocab_file),
         )
         self._class_names: Sequence[str] = ()
 

@@ -17,6 +17,7 @@ from typing_extensions import override
 
 from quintain.core import base_task, export_base
 from quintain.nlp.configs import encoders
+from quintain.nlp.data.corpora import bundled_corpora
 from quintain.nlp.data.labelled_tokens import token_examples
 from quintain.nlp.data.masked import bert_vocabulary
 from quintain.nlp.tasks import pretrained, vocabulary
@@ -54,7 +55,7 @@ class TokenTask(base_task.Task, abc.ABC):
         Raises:
             ConfigError: If it is missing, or the directory holds another one.
         """
-        path = token_examples.take_path(getattr(self._vocabulary_config, "vocab_file", ""))
+        path = bundled_corpora.find_file(getattr(self._vocabulary_config, "vocab_file", ""))
         if not path:
             return ""
         return vocabulary.keep(

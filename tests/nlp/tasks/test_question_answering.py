@@ -10,7 +10,7 @@ from quintain.core import exp_factory, task_factory
 from quintain.nlp import experiments
 from quintain.nlp.configs import encoders
 from quintain.nlp.data import question_answering_dataloader
-from quintain.nlp.data.labelled_tokens import token_examples
+from quintain.nlp.data.corpora import bundled_corpora
 from quintain.nlp.tasks import question_answering
 from quintain.serving import served_model
 
@@ -153,8 +153,8 @@ def test_a_run_and_its_export_give_answers_with_their_places(run, capsys):
 @pytest.mark.parametrize(("doc_stride", "num_cut"), [(48, 0), (128, 3)])
 def test_answers_that_no_window_shows_are_counted(doc_stride, num_cut):
     config = question_answering_dataloader.QADataConfig(
-        input_path=token_examples.take_path("bundled:questions/validation.json.gz"),
-        vocab_file=token_examples.take_path(VOCABULARY),
+        input_path=bundled_corpora.find_file("bundled:questions/validation.json.gz"),
+        vocab_file=bundled_corpora.find_file(VOCABULARY),
         seq_length=128, version_2_with_negative=True, do_lower_case=False, doc_stride=doc_stride,
     )  # fmt: skip
     questions, windows = question_answering_dataloader.read_windows(config)

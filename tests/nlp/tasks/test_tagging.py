@@ -11,6 +11,7 @@ from quintain.core import exp_factory, task_factory
 from quintain.nlp import experiments
 from quintain.nlp.configs import encoders
 from quintain.nlp.data import tagging_dataloader
+from quintain.nlp.data.corpora import bundled_corpora
 from quintain.nlp.data.labelled_tokens import tagged_sentences, token_examples
 from quintain.nlp.data.masked import bert_vocabulary
 from quintain.nlp.tasks import tagging
@@ -199,7 +200,7 @@ def test_a_run_and_its_export_label_words_with_their_places(run, capsys):
 
 
 def test_words_are_cut_alike_in_python_and_in_the_graph():
-    path = token_examples.take_path(VOCABULARY)
+    path = bundled_corpora.find_file(VOCABULARY)
     vocabulary = bert_vocabulary.load(path, "WordPiece", lower_case=False)
     words = ["Bortford,", "zwei", "🙂", "Ännchen"]
 
@@ -211,7 +212,7 @@ def test_words_are_cut_alike_in_python_and_in_the_graph():
 
 
 def test_bundled_sentences_have_other_names_in_each_split():
-    root = pathlib.Path(token_examples.take_path("bundled:names_and_places/train.tsv.gz")).parent
+    root = pathlib.Path(bundled_corpora.find_file("bundled:names_and_places/train.tsv.gz")).parent
     names = []
     for split in ("train", "validation"):
         sentences = list(tagged_sentences.read([str(root / f"{split}.tsv.gz")]))

@@ -14,7 +14,6 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.files import file_io, file_paths
-from quintain.nlp.data.corpora import bundled_corpora
 from quintain.nlp.data.masked import bert_vocabulary, mlm_examples, mlm_records
 from quintain.settings import config_definitions as cfg
 
@@ -157,13 +156,6 @@ def write(path: str, examples: Iterable[Example]) -> int:
         if not count:
             raise errors.DataError(f"{path}: would have no examples. Check the input.")
     return count
-
-
-def take_path(path: Any) -> Any:
-    """Returns the path of a file; of one that comes with this package where it names one."""
-    if isinstance(path, str) and path.startswith(bundled_corpora.PREFIX):
-        return bundled_corpora.find_file(path)
-    return path
 
 
 def chunked(values: Iterable[Any], size: int = 1_000) -> Iterator[list[Any]]:
