@@ -102,7 +102,7 @@ def check_text(value: Any, name: str, most_bytes: int) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class _WordModel:
-    """What models that answer about words have in common."""
+    """A model that answers about words."""
 
     model: TokenModel
     """Its model."""

@@ -46,7 +46,7 @@ def test_iterators_over_datasets_are_made_by_the_function_that_makes_them_safe_t
     makers = {
         name
         for name, source in modules.items()
-        if "import tensorflow" in source
+        if "import tensorflow as" in source
         and ("iter(" in source or "iter," in source or "as_numpy_iterator" in source)
         and _finds_iterator_made_here(source)
     }
