@@ -278,15 +278,16 @@ def pytest_runtest_protocol(item):
         return (yield)
 
 
+_LOGGERS = [logging.getLogger(name) for name in ("quintain", "absl", "tensorflow", "py.warnings")]
+_SETTINGS = [(logger.handlers[:], logger.propagate, logger.level) for logger in _LOGGERS]
+
+
 @pytest.fixture(autouse=True)
 def _logging_is_put_back():
-    """Undoes what the command line does to the loggers of the process."""
-    names = ("quintain", "absl", "tensorflow", "py.warnings")
-    loggers = [logging.getLogger(name) for name in names]
-    former = [(logger.handlers[:], logger.propagate, logger.level) for logger in loggers]
+    """Undoes what the command line does to the loggers of the process, in fixtures, too."""
     yield
     logging.captureWarnings(capture=False)
-    for logger, (handlers, propagate, level) in zip(loggers, former, strict=True):
+    for logger, (handlers, propagate, level) in zip(_LOGGERS, _SETTINGS, strict=True):
         logger.handlers[:], logger.propagate = handlers, propagate
         logger.setLevel(level)
 
