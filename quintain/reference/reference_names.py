@@ -277,8 +277,6 @@ REFUSED: Final[dict[str, str]] = {
     "nlp.modeling.networks.mobile_bert_encoder": _ENCODERS,
     "nlp.modeling.networks.sparse_mixer": _ENCODERS,
     "nlp.modeling.networks.xlnet_base": _XLNET,
-    "nlp.tasks.question_answering.QuestionAnsweringTask.set_preprocessed_eval_input_path": _SQUAD,
-    "nlp.tasks.question_answering.QuestionAnsweringTask.squad_lib": _SQUAD,
     "nlp.tasks.question_answering.XLNetQuestionAnsweringConfig": _XLNET,
     "nlp.tasks.question_answering.XLNetQuestionAnsweringTask": _XLNET,
     "nlp.tasks.translation.write_test_record": (

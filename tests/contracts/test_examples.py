@@ -81,8 +81,12 @@ def test_every_example_is_run():
         "07_several_tasks.py",
         # These are run by tests/e2e/test_roads.py.
         "bert_road.sh",
+        "dual_encoder_road.sh",
+        "electra_road.sh",
+        "fine_tuning_road.sh",
         "image_road.sh",
         "serve_and_ask.sh",
         "tabular_road.sh",
+        "tagging_road.sh",
         "translation_road.sh",
     ]

@@ -49,11 +49,6 @@ def test_a_config_without_a_task_is_an_error_that_lists_those_with_one():
         task_factory.get_task(ParentConfig())
 
 
-def test_experiments_that_are_not_offered_say_why():
-    with pytest.raises(errors.RegistryError, match=r"electra_pretrain` is not offered\. ELECTRA"):
-        exp_factory.get_exp_config("electra/pretraining")
-
-
 def test_a_bound_builder_comes_first():
     @dataclasses.dataclass
     class BoundConfig(ParentConfig):

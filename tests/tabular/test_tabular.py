@@ -140,4 +140,4 @@ def test_a_search_needs_no_code():
         },
     }
 
-    assert task_trial.check(config)["rmse"] == "min"
+    assert task_trial.check(config)["rmse"].best == "min"

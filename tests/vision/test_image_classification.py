@@ -253,4 +253,4 @@ def test_a_search_needs_no_code():
         },
     }
 
-    assert task_trial.check(config)["accuracy"] == "max"
+    assert task_trial.check(config)["accuracy"].best == "max"

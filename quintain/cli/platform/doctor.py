@@ -46,6 +46,7 @@ EXTRAS: Final = {
     "s3": "s3fs",
     "gs": "gcsfs",
     "azure": "adlfs",
+    "hub": "keras_hub",
     "notebook": "matplotlib",
     "estimator": "tensorflow_estimator",
 }

@@ -46,11 +46,11 @@ def predict(
     reads_text = isinstance(model, token_models.Tagger)  # Lines that are no JSON are texts.
     if path is not None:
         rows: Iterable[instance_files.Row] = instance_files.read(path, model.inputs, model.gaps)
-    elif reads_text or _takes_text(model):
-        lines = enumerate(texts or (line.rstrip("\r\n") for line in sys.stdin), start=1)
-        rows = (instance_files.Row(number, _read_text(model, one)) for number, one in lines if one)
     elif texts and model.image_input is not None:
         rows = instance_files.read_files(texts, model.image_input)
+    elif reads_text or (model.image_input is None and _takes_text(model)):
+        lines = enumerate(texts or (line.rstrip("\r\n") for line in sys.stdin), start=1)
+        rows = (instance_files.Row(number, _read_text(model, one)) for number, one in lines if one)
     else:
         rows = instance_files.read_lines(texts or sys.stdin)
     num_read = num_bad = 0

@@ -112,12 +112,11 @@ def predict(
     if data is not None:
         instance_lines.predict_data(model_dir, data, checkpoint=checkpoint)
         return
-    answers_texts = candidates is None and path is None
-    if answers_texts and instance_lines.answers_questions(model_dir, checkpoint=checkpoint):
-        instance_lines.answer_questions(model_dir, text, checkpoint=checkpoint, as_json=as_json)
-        return
     model = _load(model_dir, candidates, path, checkpoint)
     if model is None:
+        if path is None and instance_lines.answers_questions(model_dir, checkpoint=checkpoint):
+            instance_lines.answer_questions(model_dir, text, checkpoint=checkpoint, as_json=as_json)
+            return
         instance_lines.predict(
             model_dir,
             text,
