@@ -259,10 +259,9 @@ def test_rows_are_cards_on_a_phone(serve, open_page):
         expect(row.locator(f"[data-label='{column}']")).to_be_visible()
     expect(page.get_by_role("button", name="Pause experiment 1")).to_be_visible()
     check_that_nothing_scrolls_sideways(page, ".grid")
-    grid.evaluate("(grid) => grid.scrollIntoView()")
-    # The table measures itself in the frame after its size has changed.
-    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
     page.keyboard.press("End")
+    expect(grid.locator("#row-99")).to_be_attached()
+    grid.evaluate("(grid) => grid.scrollIntoView()")  # What stands above it has come by now.
     expect(grid.get_by_role("row").last).to_be_in_viewport(ratio=0.9)
     page.set_viewport_size({"width": 1000, "height": 844})
     expect(grid.get_by_role("row").last).to_be_in_viewport(ratio=0.6)

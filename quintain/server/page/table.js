@@ -57,8 +57,9 @@ export function VirtualTable(props) {
     if (left.place === location.hash) box.current.scrollTop = left.top;
     return () => observer.disconnect();
   }, []);
-  useEffect(() => reveal(box.current, active, rowHeight, box.current.querySelector(".grid-head").offsetHeight), [active]);
+  useEffect(() => reveal(box.current, active, rowHeight, box.current.querySelector(".grid-head").offsetHeight), [active, rowHeight, height]);
   const onScroll = () => {
+    if (!box.current) return; // The last event of a table that is gone.
     Object.assign(left, { place: location.hash, top: box.current.scrollTop });
     setFirst(Math.max(0, Math.floor(box.current.scrollTop / rowHeight) - SPARE));
   };
