@@ -23,7 +23,7 @@ TEMPLATES: Final[Mapping[str, tuple[str, str]]] = {
     "chatml": ("<|im_start|>{role}\n", "<|im_end|>\n"),
     "plain": ("{role}: ", "\n"),
 }
-"""What stands before and after the content of a turn."""
+"""Texts before and after the content of a turn, by the template's name."""
 
 
 _OPEN_ROWS: Final = 64

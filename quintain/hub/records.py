@@ -8,22 +8,20 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-import numpy as np
 import tensorflow as tf
-from typing_extensions import override
 
 from quintain import errors
 from quintain.files import file_io, file_paths
-from quintain.input import input_files, input_reader
+from quintain.input import input_files, row_order
 from quintain.settings import config_definitions as cfg
 
 IMAGE_SUFFIXES: Final = (".png", ".jpg", ".jpeg", ".bmp", ".gif")
 
 DRAW: Final = "draw"
-"""Number of an example in the order of training, which random choices depend on."""
+"""Place of an example in the order of training, on which random choices depend."""
 
 Row = tuple[str, Mapping[str, Any]]
-"""Where a record stands, as FILE:LINE, and its fields."""
+"""Place of a record, as FILE:LINE, and its fields."""
 
 
 def read(input_path: str | Sequence[str]) -> Iterator[Row]:
@@ -154,14 +152,6 @@ def take_label(
     return number
 
 
-class _IndexReader(input_reader.InputReader):
-    """Batches of examples that are in memory already."""
-
-    @override
-    def get_files(self, input_path: str | Sequence[str], name: str = "input_path") -> list[str]:
-        return []
-
-
 def to_batches(
     columns: Mapping[str, Any],
     params: cfg.DataConfig,
@@ -180,30 +170,16 @@ def to_batches(
         postprocess_fn: Maps a batch.
     """
     tensors = {name: tf.constant(column) for name, column in columns.items()}
-    size = min(map(len, columns.values()))
-    seed = input_reader.get_seed(params, input_context)
 
-    def draw_order(epoch: tf.Tensor) -> tf.data.Dataset:
-        order = tf.argsort(input_files.draw_uniform(size, seed=seed, epoch=epoch), stable=True)
-        return tf.data.Dataset.from_tensor_slices(order)
+    def take(place: tf.Tensor, number: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {DRAW: place, **{name: tensor[number] for name, tensor in tensors.items()}}
 
-    if params.is_training:
-        epochs = tf.data.Dataset.range(1 if params.cache else np.iinfo(np.int64).max)
-        indices = epochs.flat_map(draw_order)
-    else:
-        indices = tf.data.Dataset.range(size, output_type=tf.int32)
-    indices = indices.enumerate()
-    if input_context is not None and params.sharding:
-        indices = indices.shard(input_context.num_input_pipelines, input_context.input_pipeline_id)
-
-    def take(draw: tf.Tensor, index: tf.Tensor) -> dict[str, tf.Tensor]:
-        return {DRAW: draw, **{name: tensor[index] for name, tensor in tensors.items()}}
-
-    reader = _IndexReader(
-        # The order is drawn of all examples.
-        params.replace(shuffle_buffer_size=0),
+    reader = row_order.RowReader(
+        params,
+        min(map(len, columns.values())),
+        counts=True,
         decoder_fn=take,
         parser_fn=parser_fn,
         postprocess_fn=postprocess_fn,
     )
-    return reader.read(input_context, indices)
+    return reader.read_rows(input_context)

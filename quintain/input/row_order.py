@@ -23,14 +23,18 @@ class RowReader(input_reader.InputReader):
         [[5.0, 6.0], [7.0]]
     """
 
-    def __init__(self, params: cfg.DataConfig, num_rows: int, **stages: Any) -> None:
+    def __init__(
+        self, params: cfg.DataConfig, num_rows: int, *, counts: bool = False, **stages: Any
+    ) -> None:
         """Takes the number of examples, and the stages of an `InputReader`.
 
-        The first stage that is given gets the number of an example, an int64 scalar.
+        The first stage that is given gets the number of an example, an int64 scalar. With `counts`
+        it gets the example's place in the whole order before it, on which random changes depend.
         """
         size = num_rows if params.cache else 0
         super().__init__(params.replace(shuffle_buffer_size=size), **stages)
         self._num_rows = num_rows
+        self._counts = counts
 
     @override
     def get_files(self, input_path: Any, name: str = "input_path") -> list[str]:
@@ -55,6 +59,7 @@ class RowReader(input_reader.InputReader):
             rows = tf.data.Dataset.range(num_epochs).flat_map(draw_order, name="rows")
         else:
             rows = tf.data.Dataset.range(num_rows, name="rows")
+        rows = rows.enumerate() if self._counts else rows
         if input_context is None or not params.sharding:
             return rows
         return rows.shard(input_context.num_input_pipelines, input_context.input_pipeline_id)

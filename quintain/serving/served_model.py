@@ -287,11 +287,7 @@ def _describe_prediction(found: classifier_lib.Prediction) -> dict[str, Any]:
 def _serve_chat(
     model_dir: str, found: servable.Servable | None, batch_size: int, options: dict[str, Any]
 ) -> ServedModel:
-    if options:
-        raise errors.ConfigError(
-            f"{', '.join(options)}: {model_dir!r} answers conversations, which takes no options; "
-            "requests say how."
-        )
+    _refuse_options(options, model_dir, "answers conversations as requests say")
     if found is None:  # An export has no tokenizer.
         loaded = signature_model.SignatureModel.load(model_dir)
         return _serve_signature(loaded, export_base.ExportModule.kind, batch_size)

@@ -50,7 +50,7 @@ EXTRAS: Final = {
     "notebook": "matplotlib",
     "estimator": "tensorflow_estimator",
 }
-"""What each optional part of the package installs, by the name of the part."""
+"""Modules that the optional parts of the package install, by the names of the parts."""
 
 _INSTRUCTIONS: Final = (
     *("avx2", "fma", "avx512f", "avx512bw", "avx512_vnni", "avx512_bf16"),

@@ -33,7 +33,7 @@ COLUMNS: Final = (
     "held_secs",
     "held_since",
 )
-"""What the store has of a trial besides its hyperparameters."""
+"""Columns of a trial in the store, besides its hyperparameters."""
 
 DURATION: Final = "duration"
 """A column that stands for the last two: seconds for which it held slots, until now."""
