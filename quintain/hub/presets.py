@@ -16,6 +16,7 @@ from quintain.files import file_io, file_paths
 from quintain.hub import bundled, configs
 
 _FIELD = "task.model.preset"
+_SHOWN_CHARACTERS = 400
 
 
 def import_keras_hub() -> Any:
@@ -167,7 +168,9 @@ def _explaining(preset: str) -> Iterator[None]:
 
 def _shorten(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    text = " ".join(lines)[:400] or type(error).__name__
+    text = " ".join(lines) or type(error).__name__
+    if len(text) > _SHOWN_CHARACTERS:
+        text = text[:_SHOWN_CHARACTERS].rpartition(". ")[0] or text[:_SHOWN_CHARACTERS]
     return text if text.endswith(".") else f"{text}."
 
 

@@ -21,7 +21,7 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.files import file_io, file_paths
-from quintain.input import file_marks, input_reader, row_order
+from quintain.input import file_marks, input_files, input_reader, row_order
 from quintain.orbit import iterators
 from quintain.process import user_errors
 from quintain.vision import image_configs, shapes
@@ -131,6 +131,8 @@ def find_class_names(
                 "classes, expected two or more. Put the images of each class into a folder of "
                 "its own."
             )
+    else:
+        input_files.match_files(path, name="task.train_data.input_path")  # Else records.
     if not names:
         raise errors.ConfigError(
             "task.class_names: got null, but the training data have no names of classes. Give "

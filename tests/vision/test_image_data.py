@@ -165,3 +165,8 @@ def test_names_that_nobody_knows_are_asked_for(tmp_path):
 
     with pytest.raises(errors.ConfigError, match=r"task.class_names: got null"):
         image_data.find_class_names(make_params(path), None)
+
+
+def test_a_path_that_is_not_there_is_named_before_names_are_asked_for(tmp_path):
+    with pytest.raises(errors.DataError, match=r"task.train_data.input_path: no file '.*nothing'"):
+        image_data.find_class_names(make_params(tmp_path / "nothing"), None)
