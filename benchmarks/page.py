@@ -124,7 +124,7 @@ def measure_ours(browser: sync_api.Browser, server: Any, num_trials: int) -> Non
     context = browser.new_context(viewport={"width": 1280, "height": 860})
     page = context.new_page()
     page.set_default_timeout(120_000)
-    page.goto(server.sign_in.build_link() + "#/experiments/1")
+    page.goto(server.sign_in.build_link() + "#/experiments/1?tab=trials")
     page.locator(".grid-body [role=row]").first.wait_for()
     header = page.get_by_role("columnheader", name="learning_rate").first
     show("sort", [header.evaluate(CLICK) for _ in range(7)])
@@ -221,7 +221,7 @@ def main() -> None:
     peers = [name for name in options.peers.split(",") if name]
     with tempfile.TemporaryDirectory() as directory, contextlib.ExitStack() as stack:
         server = stack.enter_context(start_ours(directory, options.trials, options.points))
-        links = {"quintain": lambda: server.sign_in.build_link() + "#/experiments/1"}
+        links = {"quintain": lambda: server.sign_in.build_link() + "#/experiments/1?tab=trials"}
         rows = {"quintain": ".grid-body [role=row]"}
         for name in peers:
             url, rows[name] = stack.enter_context(start_peer(name, directory))
