@@ -17,8 +17,8 @@ from quintain import optimization
 from quintain.core import base_trainer, exp_factory, task_factory
 from quintain.distribute import distribution, runtime_environment
 from quintain.garden.core import train_utils
+from quintain.modeling import token_losses
 from quintain.nlp.experiments import translation as _experiments  # noqa: F401, registers
-from quintain.nlp.modeling.losses import padded_cross_entropy
 from quintain.nlp.modeling.ops import decoding
 from quintain.settings import config_definitions as cfg
 
@@ -103,7 +103,7 @@ def build_run(options: argparse.Namespace, model: Any) -> corpus.Run:
     @tf.function(input_signature=[shape, shape])
     def evaluate(sources: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
         logits = model({"inputs": sources, "targets": targets}, training=False)
-        losses, _ = padded_cross_entropy.padded_cross_entropy(logits, targets, smoothing=0.0)
+        losses, _ = token_losses.padded_cross_entropy(logits, targets, smoothing=0.0)
         return tf.reduce_sum(losses)
 
     @tf.function(input_signature=[shape])

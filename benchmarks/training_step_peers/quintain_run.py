@@ -20,7 +20,7 @@ import quintain_peer
 import tensorflow as tf
 
 from quintain.core import base_trainer
-from quintain.nlp.modeling.losses import padded_cross_entropy
+from quintain.modeling import token_losses
 from quintain.nlp.modeling.models import seq2seq_transformer, transformer_stacks
 from quintain.nlp.tasks import translation
 from quintain.settings import config_definitions as cfg
@@ -107,7 +107,7 @@ def evaluate(trainer: base_trainer.Trainer) -> float:
     """Returns the loss of the first batch, without smoothing."""
     source, target = batches.build()[0]
     logits = trainer.model({"inputs": source, "targets": target}, training=False)
-    losses, weights = padded_cross_entropy.padded_cross_entropy(logits, target, smoothing=0.0)
+    losses, weights = token_losses.padded_cross_entropy(logits, target, smoothing=0.0)
     return float(tf.reduce_sum(losses) / tf.reduce_sum(weights))
 
 

@@ -12,6 +12,7 @@ from typing_extensions import override
 from quintain import errors
 from quintain.checkpoints import checkpoint_fit, checkpoint_state
 from quintain.hub import configs, presets
+from quintain.modeling import activations
 
 
 def find_backbone(model: keras.Model) -> Any:
@@ -29,6 +30,10 @@ def prepare(model: keras.Model, config: configs.ModelConfig) -> None:
         ConfigError: If a pattern matches nothing, or a layer takes no adapter.
     """
     backbone = find_backbone(model)
+    for layer in backbone._flatten_layers():
+        # For the way back KerasHub's keeps five tensors as wide as the layer, this one keeps one.
+        if getattr(getattr(layer, "activation", None), "__name__", "") == "gelu_approximate":
+            layer.activation = activations.approximate_gelu
     loses_some = config.load_weights and (config.lora.rank or config.frozen)
     digest = presets.hash_variables(backbone.weights) if loses_some else ""
     if config.quantization == "int8":

@@ -18,7 +18,7 @@ from quintain import errors
 from quintain.core import base_task, export_base, task_factory
 from quintain.files import file_paths
 from quintain.hub import adapters, configs, heads, packing, presets, serving
-from quintain.modeling import tf_utils
+from quintain.modeling import tf_utils, token_losses, token_metrics
 from quintain.settings import config_definitions as cfg
 
 _logger = logging.getLogger(__name__)
@@ -94,7 +94,7 @@ class HubTask(base_task.Task):
             Scalar float32.
         """
         logits = tf.cast(model_outputs, tf.float32)  # [B, ..., C]
-        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels[heads.LABEL], logits)
+        losses = token_losses.smoothed_cross_entropy(logits, labels[heads.LABEL])
         if heads.TEACHER in labels:
             settings = self.task_config.distillation
             theirs = distil(labels[heads.TEACHER], logits, settings.temperature)
@@ -145,7 +145,7 @@ class HubTask(base_task.Task):
     @override
     def build_metrics(self, training: bool = True) -> list[keras.metrics.Metric]:
         del training
-        return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
+        return [token_metrics.TokenAccuracy("accuracy")]
 
     @override
     def process_metrics(self, metrics: Any, labels: Any, model_outputs: Any, **kwargs: Any) -> None:

@@ -16,7 +16,7 @@ _SAME_NUMBERS: Final = ("Reshape", "Identity", "IdentityN", "EnsureShape")
 
 
 def smoothed_cross_entropy(logits: tf.Tensor, labels: tf.Tensor, smoothing: float) -> tf.Tensor:
-    """Computes what `losses.padded_cross_entropy.smoothed_cross_entropy` does.
+    """Computes what `token_losses.smoothed_cross_entropy` does.
 
     The gradient needs of the forward pass the logits, which are there anyway, and two numbers a
     position; it takes the place of the logits where nobody else needs them.

@@ -70,23 +70,32 @@ class Format:
         """Returns an image of another size as `[H, W, C]` uint8."""
         image = tf.ensure_shape(image, [None, None, self.num_channels])
         size = [self.height, self.width]
+        found = tf.shape(image)[:2]
         if self.resize == "refuse":
-            found = tf.shape(image)[:2]
             with tf.control_dependencies(
                 [tf.debugging.assert_equal(found, size, "an image has another size")]
             ):
                 return tf.ensure_shape(image, self.shape)
-        if self.resize == "pad":
-            image = tf.image.resize_with_pad(image, *size, antialias=True)
-        elif self.resize == "crop":
-            height, width = tf.unstack(tf.cast(tf.shape(image)[:2], tf.float64))
-            scale = tf.maximum(self.height / height, self.width / width)
-            larger = tf.cast(tf.math.ceil(tf.stack([height, width]) * scale - 1e-6), tf.int32)
-            image = tf.image.resize(image, larger, antialias=True)
-            image = tf.image.resize_with_crop_or_pad(image, *size)
-        else:
-            image = tf.image.resize(image, size, antialias=True)
+        image = tf.cast(image, tf.float32)
+        # Filters that change nothing would take longer than decoding.
+        image = tf.cond(
+            tf.reduce_all(tf.equal(found, size)),
+            lambda: image,
+            lambda: self._resize(image, size),
+        )
         return tf.ensure_shape(tf.saturate_cast(tf.round(image), tf.uint8), self.shape)
+
+    def _resize(self, image: tf.Tensor, size: list[int]) -> tf.Tensor:
+        """Returns an image `[H, W, C]` float32 of a size."""
+        if self.resize == "pad":
+            return tf.image.resize_with_pad(image, *size, antialias=True)
+        if self.resize == "stretch":
+            return tf.image.resize(image, size, antialias=True)
+        height, width = tf.unstack(tf.cast(tf.shape(image)[:2], tf.float64))
+        scale = tf.maximum(self.height / height, self.width / width)
+        larger = tf.cast(tf.math.ceil(tf.stack([height, width]) * scale - 1e-6), tf.int32)
+        image = tf.image.resize(image, larger, antialias=True)
+        return tf.image.resize_with_crop_or_pad(image, *size)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,10 +11,13 @@ from quintain import errors
 from quintain.checkpoints import task_state
 from quintain.cli import main
 from quintain.core import exp_factory
+from quintain.hub import configs, presets
 from quintain.hub import task as task_lib
+from quintain.kernels import modes, selection
 from quintain.run import experiment_parser
 from quintain.serving import classifier, exporter, trained_run
 from tests.hub import tiny_presets
+from tests.kernels import native_steps
 
 HEADS = {
     "bert": "text_classification",
@@ -190,6 +193,34 @@ def test_masks_are_drawn_by_seed_and_place(bert_preset, hub_data):
     assert len({one["mask_positions"].numpy().tobytes() for one in features}) > 1
 
 
+@pytest.mark.parametrize("mode", [modes.KernelMode.NATIVE, modes.KernelMode.TENSORFLOW])
+def test_loss_gradient_and_accuracy_are_those_of_keras(mode):
+    logits = tf.random.stateless_normal([2, 5, 7], [0, 1])
+    labels = tf.random.stateless_uniform([2, 5], [0, 2], 0, 7, tf.int32)
+    weights = tf.constant([[1.0, 1.0, 0.0, 0.0, 1.0], [0.0, 1.0, 1.0, 1.0, 0.0]])
+    task = task_lib.HubTask(configs.HubConfig())
+    (accuracy,) = task.build_metrics()
+
+    def compute(logits):
+        with tf.GradientTape() as tape:
+            tape.watch(logits)
+            loss = task.build_losses({"label": labels, "weight": weights}, logits)
+        task.process_metrics([accuracy], {"label": labels, "weight": weights}, logits)
+        return loss, tape.gradient(loss, logits)
+
+    loss, gradient = native_steps.trace(compute, mode)(logits)
+
+    with tf.GradientTape() as tape:
+        tape.watch(logits)
+        each = keras.losses.sparse_categorical_crossentropy(labels, logits, from_logits=True)
+        expected = tf.reduce_sum(each * weights) / tf.reduce_sum(weights)
+    theirs = keras.metrics.SparseCategoricalAccuracy()
+    theirs.update_state(labels, logits, weights)
+    assert float(loss) == pytest.approx(float(expected), rel=1e-6)
+    np.testing.assert_allclose(gradient, tape.gradient(expected, logits), atol=1e-7)
+    assert float(accuracy.result()) == pytest.approx(float(theirs.result()), rel=1e-6)
+
+
 def test_the_loss_of_a_teacher_is_least_where_both_say_the_same():
     logits = tf.constant([[1.0, 2.0, -1.0]])
 
@@ -263,3 +294,39 @@ def test_experiments_are_parsed_without_keras_hub():
     )
 
     assert experiment_parser.parse(options).params.task.model.lora.rank == 0
+
+
+@pytest.mark.slow
+def test_ten_steps_of_adapters_have_the_losses_of_keras_hub(hub_data, tmp_path):
+    preset = tiny_presets.make("gpt2", tmp_path)
+    task = build_task("causal_lm", preset, hub_data, lora={"rank": 2})
+    ours = task.build_model()
+    theirs = presets.load_model(configs.ModelConfig(preset=preset), "CausalLM", 0)
+    theirs.backbone.enable_lora(2)
+    for model in (ours, theirs):
+        for layer in model._flatten_layers():
+            layer.rate = 0.0  # Of dropout; it is drawn otherwise.
+    for one, other in zip(ours.variables, theirs.variables, strict=True):
+        other.assign(one)
+        other.trainable = one.trainable
+    ids = np.random.default_rng(1).integers(5, 35, [10, 2, 12]).astype(np.int32)
+    mask = np.ones([2, 12], np.int32)
+    optimizer = keras.optimizers.Adam(0.01)
+    theirs.compile(
+        keras.optimizers.Adam(0.01), keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    )
+
+    @tf.function(autograph=False)
+    def step(features, labels):
+        with selection.training_scope(modes.KernelMode.AUTO):
+            return task.train_step((features, labels), ours, optimizer)["loss"]
+
+    found, expected = [], []
+    for batch in ids:
+        features = {"token_ids": batch, "padding_mask": mask}
+        labels = {"label": np.roll(batch, -1, 1), "weight": mask.astype(np.float32)}
+        found.append(step(features, labels))
+        expected.append(theirs.train_on_batch(features, labels["label"])[0])
+
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    assert len(ours.trainable_variables) == len(theirs.trainable_variables) == 8

@@ -20,10 +20,10 @@ from quintain.kernels import (
     selection,
 )
 from quintain.kernels import dropout as dropout_kernel
+from quintain.modeling import token_losses
 from quintain.nlp.modeling import activations
 from quintain.nlp.modeling.layers import dropout as dropout_layer
 from quintain.nlp.modeling.layers import layer_normalization
-from quintain.nlp.modeling.losses import padded_cross_entropy
 
 RATE = 0.25
 SEED = tf.constant([3, 41], tf.int64)
@@ -164,7 +164,7 @@ def _softmax(x: tf.Tensor) -> tf.Tensor:
 def _measure_loss(x: tf.Tensor) -> tf.Tensor:
     labels = tf.range(tf.shape(x)[0]) % tf.maximum(tf.shape(x)[1], 1)
     with selection.training_scope(modes.KernelMode.NATIVE):
-        return padded_cross_entropy.smoothed_cross_entropy(x, labels, 0.1)
+        return token_losses.smoothed_cross_entropy(x, labels, 0.1)
 
 
 def _measure_loss_plainly(x: tf.Tensor) -> tf.Tensor:

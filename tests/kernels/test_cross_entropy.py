@@ -16,8 +16,7 @@ from quintain.kernels import (
     selection,
     sources,
 )
-from quintain.nlp.metrics import token_metrics
-from quintain.nlp.modeling.losses import padded_cross_entropy
+from quintain.modeling import token_losses, token_metrics
 from tests.kernels import native_steps
 
 pytestmark = pytest.mark.skipif(
@@ -39,7 +38,7 @@ def _compute(mode, logits, labels, smoothing=0.1, weights=None):
     with selection.training_scope(mode), tf.GradientTape() as tape:
         tape.watch(logits)
         in_float = tf.cast(logits, tf.float32) if mode == "tensorflow" else logits
-        loss = padded_cross_entropy.smoothed_cross_entropy(in_float, labels, smoothing)
+        loss = token_losses.smoothed_cross_entropy(in_float, labels, smoothing)
         total = tf.reduce_sum(loss if weights is None else loss * weights)
     with selection.training_scope(mode):
         right = token_metrics.TokenAccuracy().measure(labels, logits)
@@ -193,7 +192,7 @@ def test_a_graph_reads_bfloat16_logits_once_for_loss_and_accuracy():
         with tf.GradientTape() as tape:
             tape.watch(given)
             scores = tf.reshape(tf.cast(given, tf.float32), [2, 3, 30])
-            losses, _ = padded_cross_entropy.padded_cross_entropy(scores, labels, smoothing=0.1)
+            losses, _ = token_losses.padded_cross_entropy(scores, labels, smoothing=0.1)
             loss = tf.reduce_sum(losses)
         return (
             loss,
@@ -225,7 +224,7 @@ def test_neither_logits_nor_their_gradient_are_cast():
             tape.watch(given)
             numbers = tf.reshape(tf.reshape(given, [-1, 7]) * 2, tf.shape(given))
             scores = casts.widen(numbers)
-            losses, _ = padded_cross_entropy.padded_cross_entropy(scores, labels, smoothing=0.1)
+            losses, _ = token_losses.padded_cross_entropy(scores, labels, smoothing=0.1)
         return losses, accuracy.measure(labels, scores), tape.gradient(losses, given)
 
     spec = tf.TensorSpec([None, 5, 7], tf.bfloat16)
@@ -255,7 +254,7 @@ def test_logits_that_were_cast_have_a_gradient_of_their_own():
             tape.watch(given)
             scores = tf.identity(tf.reshape(tf.cast(given, tf.float32), [2, 3, 30]))
             losses = _differentiate_within(scores, labels)
-            losses += padded_cross_entropy.smoothed_cross_entropy(scores, labels + 1)
+            losses += token_losses.smoothed_cross_entropy(scores, labels + 1)
         return tape.gradient(losses, [scores, given])
 
     ours, through = native_steps.trace(compute)(x)
@@ -272,7 +271,7 @@ def _differentiate_within(scores, labels):
     """Returns a loss whose gradient is computed at once, and clipped."""
     with tf.GradientTape() as tape:
         tape.watch(scores)
-        losses = padded_cross_entropy.smoothed_cross_entropy(scores, labels)
+        losses = token_losses.smoothed_cross_entropy(scores, labels)
     gradient = tf.clip_by_value(tape.gradient(losses, scores), -0.5, 0.5)
     return losses, lambda upstream: (upstream[..., tf.newaxis] * gradient, None)
 
@@ -285,7 +284,7 @@ def test_evaluation_and_exports_have_operations_of_tensorflow_only():
 
 
 def _compute_loss(scores):
-    return padded_cross_entropy.smoothed_cross_entropy(scores, tf.zeros([4], tf.int32))
+    return token_losses.smoothed_cross_entropy(scores, tf.zeros([4], tf.int32))
 
 
 def test_flatten_keeps_logits_whose_classes_are_others():

@@ -20,10 +20,10 @@ from quintain.kernels import (
     residual_norm,
 )
 from quintain.kernels import dropout as dropout_kernel
+from quintain.modeling import token_losses
 from quintain.nlp.modeling import activations
 from quintain.nlp.modeling.layers import dropout as dropout_layer
 from quintain.nlp.modeling.layers import layer_normalization
-from quintain.nlp.modeling.losses import padded_cross_entropy
 from tests.kernels import native_steps
 
 pytestmark = pytest.mark.skipif(
@@ -114,7 +114,7 @@ def _normalise_plainly(
 
 def _measure(logits: tf.Tensor) -> tf.Tensor:
     labels = tf.constant([[1, 0, 2]])
-    return padded_cross_entropy.smoothed_cross_entropy(tf.cast(logits, tf.float32), labels, 0.1)
+    return token_losses.smoothed_cross_entropy(tf.cast(logits, tf.float32), labels, 0.1)
 
 
 def _multiply(left: tf.Tensor, right: tf.Tensor, bias: tf.Tensor) -> list[tf.Tensor]:

@@ -114,6 +114,15 @@ def test_images_are_brought_to_size_in_several_ways(resize, expected):
     assert image[:, 2, 0].tolist() == expected
 
 
+@pytest.mark.parametrize("resize", ["stretch", "crop", "pad"])
+def test_images_that_have_the_size_stay_what_they_are(resize):
+    image = np.random.default_rng(0).integers(0, 256, [5, 4, 3], np.uint8)
+
+    found = image_data.Format(5, 4, 3, resize).decode(tf.io.encode_png(image))
+
+    np.testing.assert_array_equal(found, image)
+
+
 @pytest.mark.parametrize("kind", [tf.io.encode_png, tf.io.encode_jpeg])
 def test_grey_images_are_decoded(kind):
     image = image_data.Format(4, 6, 1, "refuse").decode(encode(90, kind=kind))

@@ -21,6 +21,7 @@ _OWN: Final = (
     "quintain.core.loop.",
     "quintain.core.task_serving",
     "quintain.hub.",
+    "quintain.modeling.",
     "quintain.nlp.",
     "quintain.optimization.",
     "quintain.orbit.",

@@ -14,6 +14,7 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain.core import base_task, task_factory
+from quintain.modeling import token_losses, token_metrics
 from quintain.nlp.configs import bert, encoders
 from quintain.nlp.data import (
     bert_inputs,
@@ -23,10 +24,8 @@ from quintain.nlp.data import (
 )
 from quintain.nlp.data.corpora import bundled_corpora
 from quintain.nlp.data.masked import bert_vocabulary
-from quintain.nlp.metrics import token_metrics
 from quintain.nlp.modeling import activations
 from quintain.nlp.modeling.layers import cls_head
-from quintain.nlp.modeling.losses import padded_cross_entropy
 from quintain.nlp.modeling.models import bert_pretrainer
 from quintain.nlp.tasks import reference_checkpoint, vocabulary
 from quintain.settings import config_definitions as cfg
@@ -258,14 +257,12 @@ class MaskedLMTask(base_task.Task):
 
 
 def _compute_word_losses(labels: Any, model_outputs: Any) -> tf.Tensor:  # [B, M]
-    return padded_cross_entropy.smoothed_cross_entropy(
-        model_outputs["mlm_logits"], labels["masked_lm_ids"]
-    )
+    return token_losses.smoothed_cross_entropy(model_outputs["mlm_logits"], labels["masked_lm_ids"])
 
 
 def _compute_sentence_losses(labels: Any, model_outputs: Any) -> tf.Tensor:  # [B]
     sentences = tf.reshape(labels["next_sentence_labels"], [-1])
-    return padded_cross_entropy.smoothed_cross_entropy(model_outputs["next_sentence"], sentences)
+    return token_losses.smoothed_cross_entropy(model_outputs["next_sentence"], sentences)
 
 
 def _build_dummy_data(params: cfg.DataConfig) -> tf.data.Dataset:

@@ -22,12 +22,10 @@ from typing_extensions import override
 from quintain import errors
 from quintain.core import base_task, task_factory
 from quintain.files import file_paths
-from quintain.modeling import tf_utils
+from quintain.modeling import tf_utils, token_losses, token_metrics
 from quintain.nlp.configs import translation as config_module
 from quintain.nlp.data import tokenizers, wmt_dataloader
-from quintain.nlp.metrics import token_metrics
 from quintain.nlp.modeling import growth
-from quintain.nlp.modeling.losses import padded_cross_entropy
 from quintain.nlp.modeling.models import seq2seq_transformer, transformer_stacks
 from quintain.nlp.tasks import (
     reference_checkpoint,
@@ -219,7 +217,7 @@ class TranslationTask(translation_serving.ServesTranslations):
             Scalar float32, in nats: the mean over this replica's target tokens, plus `aux_losses`.
             0 for a batch without tokens, as the last share of uneven data may be.
         """
-        losses, weights = padded_cross_entropy.padded_cross_entropy(
+        losses, weights = token_losses.padded_cross_entropy(
             model_outputs, labels, smoothing=self.task_config.model.label_smoothing
         )
         loss = tf.math.divide_no_nan(tf.reduce_sum(losses), tf.reduce_sum(weights))

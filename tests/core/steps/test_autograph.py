@@ -6,8 +6,8 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.core.steps import autograph
+from quintain.modeling import token_metrics
 from quintain.nlp.configs import translation as config
-from quintain.nlp.metrics import token_metrics
 from quintain.nlp.tasks import translation
 
 

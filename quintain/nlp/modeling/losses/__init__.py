@@ -4,7 +4,7 @@ from quintain import lazy_modules
 
 __getattr__, __dir__ = lazy_modules.attach(
     __name__,
-    ("padded_cross_entropy", "weighted_sparse_categorical_crossentropy"),
+    ("weighted_sparse_categorical_crossentropy",),
     names={
         "weighted_sparse_categorical_crossentropy": (
             "weighted_sparse_categorical_crossentropy_loss",

@@ -3,8 +3,8 @@ import pytest
 import tensorflow as tf
 
 from quintain.distribute import replica_steps
+from quintain.modeling import token_losses
 from quintain.nlp.modeling.layers import packed_rows
-from quintain.nlp.modeling.losses import padded_cross_entropy
 from quintain.nlp.modeling.models import seq2seq_transformer, transformer_stacks
 from quintain.settings import config_definitions as cfg
 
@@ -69,7 +69,7 @@ TARGET = tf.constant([[4, 1, 0, 0], [3, 9, 8, 1], [11, 12, 1, 0]])
 def compute_loss_and_gradients(model):
     with tf.GradientTape() as tape:
         logits = model({"inputs": SOURCE, "targets": TARGET}, training=True)
-        losses, weights = padded_cross_entropy.padded_cross_entropy(logits, TARGET, smoothing=0.1)
+        losses, weights = token_losses.padded_cross_entropy(logits, TARGET, smoothing=0.1)
         loss = tf.reduce_sum(losses) / tf.reduce_sum(weights)
     return loss, tape.gradient(loss, model.trainable_variables)
 

@@ -8,9 +8,8 @@ import pytest
 import tensorflow as tf
 
 from quintain.kernels import library, modes
-from quintain.modeling import rematerialization
+from quintain.modeling import rematerialization, token_losses
 from quintain.nlp.modeling import activations, models
-from quintain.nlp.modeling.losses import padded_cross_entropy
 from tests.kernels import native_steps
 
 pytestmark = [
@@ -86,7 +85,7 @@ def compute_gradients(case, policy, mode):
     def step(ids):
         with tf.GradientTape() as tape:
             logits = model(ids, training=True)
-            losses, weights = padded_cross_entropy.padded_cross_entropy(
+            losses, weights = token_losses.padded_cross_entropy(
                 logits, ids["targets"], smoothing=case.smoothing
             )
             loss = tf.math.divide_no_nan(tf.reduce_sum(losses), tf.reduce_sum(weights))

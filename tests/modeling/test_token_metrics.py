@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from quintain.nlp.metrics import token_metrics
+from quintain.modeling import token_metrics
 
 
 def test_accuracy_is_the_share_of_weighed_tokens_over_batches_of_any_length():

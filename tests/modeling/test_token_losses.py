@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from quintain.nlp.modeling.losses import padded_cross_entropy
+from quintain.modeling import token_losses
 
 LOGITS = np.random.default_rng(0).normal(size=(2, 4, 7)).astype(np.float32)
 LABELS = np.array([[3, 1, 6, 0], [2, 0, 0, 0]], np.int32)
@@ -22,7 +22,7 @@ def compute_reference(logits, labels, smoothing):
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.3])
 def test_loss_is_the_cross_entropy_with_smoothed_targets_less_their_entropy(smoothing):
-    loss, weights = padded_cross_entropy.padded_cross_entropy(
+    loss, weights = token_losses.padded_cross_entropy(
         tf.constant(LOGITS), tf.constant(LABELS), smoothing=smoothing
     )
 
@@ -36,7 +36,7 @@ def test_gradient_is_softmax_less_targets_at_tokens_and_zero_at_padding(smoothin
     logits = tf.constant(LOGITS)
     with tf.GradientTape() as tape:
         tape.watch(logits)
-        loss, _ = padded_cross_entropy.padded_cross_entropy(
+        loss, _ = token_losses.padded_cross_entropy(
             logits, tf.constant(LABELS), smoothing=smoothing
         )
     gradient = tape.gradient(loss, logits)
@@ -50,7 +50,7 @@ def test_gradient_is_softmax_less_targets_at_tokens_and_zero_at_padding(smoothin
 def test_a_perfect_prediction_scores_zero(smoothing):
     _, targets, _ = compute_reference(LOGITS, LABELS, smoothing)
 
-    loss, _ = padded_cross_entropy.padded_cross_entropy(
+    loss, _ = token_losses.padded_cross_entropy(
         tf.constant(np.log(targets), tf.float32), tf.constant(LABELS), smoothing=smoothing
     )
 
@@ -58,7 +58,7 @@ def test_a_perfect_prediction_scores_zero(smoothing):
 
 
 def test_padding_alone_weighs_nothing_and_is_finite():
-    loss, weights = padded_cross_entropy.padded_cross_entropy(
+    loss, weights = token_losses.padded_cross_entropy(
         tf.constant(LOGITS), tf.zeros([2, 4], tf.int32), smoothing=0.1
     )
 
@@ -69,6 +69,6 @@ def test_padding_alone_weighs_nothing_and_is_finite():
 @pytest.mark.parametrize("smoothing", [-0.1, 1.0])
 def test_smoothing_outside_its_range_is_an_error(smoothing):
     with pytest.raises(ValueError, match="0 <= smoothing < 1"):
-        padded_cross_entropy.padded_cross_entropy(
+        token_losses.padded_cross_entropy(
             tf.constant(LOGITS), tf.constant(LABELS), smoothing=smoothing
         )

@@ -1,9 +1,10 @@
-"""Cross entropy of padded token sequences, with label smoothing.
+"""Cross entropy of tokens, or of other classes by their numbers, with label smoothing.
 
 Shapes:
     B  examples in the batch
     L  target tokens per example, padded with `PAD_ID`
-    V  vocabulary size
+    N  predictions, such as the positions of all sequences of a batch
+    V  classes, such as the size of the vocabulary
 """
 
 from collections.abc import Callable
@@ -69,19 +70,19 @@ def smoothed_cross_entropy(
     largest, `logsumexp(z) = z - log(softmax(z))`, and the logarithm is that of at least `1 / V`.
     """
     if selection.is_native():
-        int_labels = tf.cast(tf.reshape(labels, [-1]), tf.int32)  # [B * L]
+        int_labels = tf.cast(tf.reshape(labels, [-1]), tf.int32)  # [N]
         flat_logits = cross_entropy.flatten(logits)
         loss = cross_entropy.smoothed_cross_entropy(flat_logits, int_labels, smoothing)
         return tf.reshape(loss, tf.shape(labels))
     vocab_size = tf.cast(tf.shape(logits)[-1], tf.float32)
     on, off = 1.0 - smoothing, smoothing / tf.maximum(vocab_size - 1.0, 1.0)
     entropy = -(tf.math.xlogy(on, on) + (vocab_size - 1.0) * tf.math.xlogy(off, off))
-    flat_labels = tf.reshape(labels, [-1])  # [B * L]
+    flat_labels = tf.reshape(labels, [-1])  # [N]
 
     @tf.custom_gradient
     def compute(scores: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
-        chances = tf.nn.softmax(scores)  # [B * L, V]
-        likeliest = tf.argmax(scores, axis=-1, output_type=tf.int32)  # [B * L]
+        chances = tf.nn.softmax(scores)  # [N, V]
+        likeliest = tf.argmax(scores, axis=-1, output_type=tf.int32)  # [N]
         normaliser = _pick(scores, likeliest) - tf.math.log(_pick(chances, likeliest))
         label_scores = _pick(scores, flat_labels)
         loss = normaliser - (on - off) * label_scores - entropy
@@ -89,12 +90,12 @@ def smoothed_cross_entropy(
             loss -= off * tf.reduce_sum(scores, axis=-1)
 
         def backward(upstream: tf.Tensor) -> tf.Tensor:
-            targets = tf.one_hot(flat_labels, tf.shape(scores)[-1], on, off)  # [B * L, V]
+            targets = tf.one_hot(flat_labels, tf.shape(scores)[-1], on, off)  # [N, V]
             return (chances - targets) * upstream[:, tf.newaxis]
 
         return loss, backward
 
-    flat = tf.reshape(logits, [-1, tf.shape(logits)[-1]])  # [B * L, V]
+    flat = tf.reshape(logits, [-1, tf.shape(logits)[-1]])  # [N, V]
     return tf.reshape(compute(flat), tf.shape(labels))
 
 

@@ -16,7 +16,7 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain.kernels import cross_entropy, selection
-from quintain.nlp.modeling.losses import padded_cross_entropy
+from quintain.modeling import token_losses
 
 
 class TokenMean(keras.metrics.Mean, abc.ABC):
@@ -92,7 +92,7 @@ class Perplexity(TokenMean):
     @override
     def measure(self, y_true: Any, y_pred: Any) -> tf.Tensor:
         """Returns the cross entropy of each token, in nats."""
-        return padded_cross_entropy.smoothed_cross_entropy(tf.cast(y_pred, tf.float32), y_true)
+        return token_losses.smoothed_cross_entropy(tf.cast(y_pred, tf.float32), y_true)
 
     @override
     def result(self) -> tf.Tensor:
