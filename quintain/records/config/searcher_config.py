@@ -43,7 +43,7 @@ MAX_MODELLED_TRIALS: Final = 10_000
 """Trials that a model of all of them may propose: the time for each grows with their number."""
 
 MAX_PROCESS_TRIALS: Final = 1_000
-"""The same for a Gaussian process, which takes up to a tenth of a second for each."""
+"""The same for a Gaussian process, which takes up to a fifth of a second for each."""
 
 SEARCHERS: Final[dict[str, type["SearcherConfig"]]] = {}
 """Configs by `searcher.name`."""
