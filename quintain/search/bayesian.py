@@ -199,9 +199,14 @@ class BayesianSearch(base_search.SearchMethod):
             self._study.tell(proposal, values)
 
 
-def _build_tpe(samplers: Any, seed: int, num_startup_trials: int) -> Any:
+def _build_tpe(
+    samplers: Any, seed: int, num_startup_trials: int, *, multivariate: bool = True
+) -> Any:
     return samplers.TPESampler(
-        n_startup_trials=num_startup_trials, seed=seed, multivariate=False, constant_liar=True
+        n_startup_trials=num_startup_trials,
+        seed=seed,
+        multivariate=multivariate,
+        constant_liar=True,
     )
 
 
@@ -226,6 +231,31 @@ def build_tpe(
     """
     sampler = functools.partial(_build_tpe, num_startup_trials=num_startup_trials)
     return BayesianSearch(space, random, sampler, num_rungs=num_rungs, divisor=divisor, **sizes)
+
+
+def build_gp(
+    space: space_lib.Space,
+    random: np.random.RandomState,
+    *,
+    num_startup_trials: int = 10,
+    **sizes: Unpack[Sizes],
+) -> BayesianSearch:
+    """Builds a search by a Gaussian process, which knows that results have noise.
+
+    Args:
+        space: The hyperparameters.
+        random: Source of all random numbers.
+        num_startup_trials: Trials drawn at random before the process is used.
+        **sizes: See `BayesianSearch`.
+    """
+
+    def build(samplers: Any, seed: int) -> Any:
+        from quintain.search import gaussian  # noqa: PLC0415 - imports Optuna, see above
+
+        del samplers
+        return gaussian.GaussianSampler(seed, num_startup_trials)
+
+    return BayesianSearch(space, random, build, **sizes)
 
 
 def build_multi_objective(
@@ -256,7 +286,7 @@ def build_multi_objective(
 
     def build(samplers: Any, seed: int) -> Any:
         if sampler == "tpe":
-            return _build_tpe(samplers, seed, num_startup_trials)
+            return _build_tpe(samplers, seed, num_startup_trials, multivariate=False)
         return samplers.NSGAIISampler(population_size=population_size, seed=seed)
 
     signs = [objective["smaller_is_better"] for objective in further_objectives]

@@ -55,6 +55,7 @@ SEARCHERS = {
         "explore_function": {"resample_probability": 0.2, "perturb_factor": 0.2},
     },
     "tpe": {"max_length": {"batches": 16}, "max_trials": 5, "num_rungs": 2},
+    "gp": {"max_length": {"batches": 16}, "max_trials": 5, "num_startup_trials": 2},
 }
 SETTINGS = {
     "name": "n",

@@ -25,6 +25,7 @@ SEARCHERS = {
         "explore_function": {"resample_probability": 0.2, "perturb_factor": 0.2},
     },
     "tpe": {"max_length": {"batches": 16}, "max_trials": 12, "num_rungs": 2},
+    "gp": {"max_length": {"batches": 16}, "max_trials": 14},
 }
 
 
@@ -75,10 +76,13 @@ def test_a_search_by_a_model_may_hold_few_trials_ready_as_well():
     assert len(creates) == 2
 
 
-@pytest.mark.parametrize(("name", "field"), [("pbt", "population_size"), ("tpe", "max_trials")])
-def test_a_search_that_would_hold_the_master_for_long_is_refused(name, field):
-    with pytest.raises(errors.ConfigError, match=rf"searcher\.{field}: .* <= 10000"):
-        build(name, **{field: 10_001})
+@pytest.mark.parametrize(
+    ("name", "field", "most"),
+    [("pbt", "population_size", 10_000), ("tpe", "max_trials", 10_000), ("gp", "max_trials", 1000)],
+)
+def test_a_search_that_would_hold_the_master_for_long_is_refused(name, field, most):
+    with pytest.raises(errors.ConfigError, match=rf"searcher\.{field}: .* <= {most}"):
+        build(name, **{field: most + 1})
 
 
 @pytest.mark.parametrize("name", SEARCHERS)
@@ -100,6 +104,7 @@ def test_every_search_runs_to_its_end_from_its_config(name):
             "adaptive_asha": 16,
             "pbt": 6,
             "tpe": 12,
+            "gp": 14,
         }[name]
     )
 

@@ -42,6 +42,9 @@ MAX_POPULATION: Final = 10_000
 MAX_MODELLED_TRIALS: Final = 10_000
 """Trials that a model of all of them may propose: the time for each grows with their number."""
 
+MAX_PROCESS_TRIALS: Final = 1_000
+"""The same for a Gaussian process, which takes up to a fifth of a second for each."""
+
 SEARCHERS: Final[dict[str, type["SearcherConfig"]]] = {}
 """Configs by `searcher.name`."""
 
@@ -351,6 +354,16 @@ class TpeConfig(RandomConfig):
 
     divisor: Divisor = 4.0
     """One trial of so many goes on, where there are rungs."""
+
+
+@searcher("gp", "bayesian:build_gp")
+@dataclasses.dataclass
+class GpConfig(RandomConfig):
+    """Bayesian search by a Gaussian process that knows that results have noise."""
+
+    max_trials: Annotated[int, Ge(0), Le(MAX_PROCESS_TRIALS)] = 0
+    num_startup_trials: Trials = 10
+    """Trials drawn at random before the process is used."""
 
 
 @dataclasses.dataclass

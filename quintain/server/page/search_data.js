@@ -6,7 +6,7 @@ import { get } from "./api.js";
 const PAUSE_MS = 3000;
 /** A search waits for so many times as the master took to answer, so that it has most of its time for others. */
 const TIMES_TAKEN = 10;
-const WITHOUT_RUNGS = ["single", "random", "grid", "pbt"];
+const WITHOUT_RUNGS = ["single", "random", "grid", "pbt", "gp"];
 
 /** Fetches the search; again after changes, but not all the time. @param {any} data @param {boolean} [isWanted] */
 export function useSearch(data, isWanted = true) {
