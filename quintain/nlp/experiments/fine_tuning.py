@@ -83,7 +83,8 @@ def question_answering_local() -> cfg.ExperimentConfig:
     )
     for data in (config.task.train_data, config.task.validation_data):
         data.override({"version_2_with_negative": True, "query_length": 24, "doc_stride": 24})
-    config.task.model.encoder.bert.override({"dropout_rate": 0.0, "attention_dropout_rate": 0.0})
+    rates = {"dropout_rate": 0.0, "attention_dropout_rate": 0.0}
+    config.override({"task": {"model": {"encoder": {"bert": rates}}}})
     return config
 
 
