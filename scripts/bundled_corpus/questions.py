@@ -21,11 +21,11 @@ _TRADES = [
 ]
 _FACTS = (
     ("born", "{S} was born in {X} .", "Where was {S} born ?", "place"),
-    ("work", "For many years {S} worked as a {X} .", "What did {S} work as ?", "trade"),
-    ("moved", "In {X} {S} moved to the coast .", "When did {S} move ?", "year"),
-    ("married", "{S} married {X} , a friend of the family .", "Whom did {S} marry ?", "person"),
-    ("died", "{S} died in the town of {X} .", "Where did {S} die ?", "place"),
-    ("school", "The school of {S} was in {X} .", "Where did {S} go to school ?", "place"),
+    ("work", "{S} worked as a {X} .", "What did {S} work as ?", "trade"),
+    ("moved", "{S} moved to the coast in {X} .", "When did {S} move ?", "year"),
+    ("married", "{S} married {X} .", "Whom did {S} marry ?", "person"),
+    ("died", "{S} died in {X} .", "Where did {S} die ?", "place"),
+    ("school", "{S} went to school in {X} .", "Where did {S} go to school ?", "place"),
     ("price", "{S} bought a house for {X} crowns .", "How much did the house of {S} cost ?", "sum"),
 )
 _FILLERS = (
@@ -46,13 +46,13 @@ def _make_value(draw: Draw, kind: str, *, is_held_out: bool) -> str:
 
 
 def _make_paragraph(draw: Draw, number: str, *, is_held_out: bool) -> dict[str, Any]:
-    subject = " ".join(names_and_places.make_person(draw, is_held_out=is_held_out))
+    subject = names_and_places.make_person(draw, is_held_out=is_held_out)[0]
     left = list(_FACTS)
     text, questions, found = "", [], []
-    for _ in range(5):
+    for _ in range(3):
         fact = left.pop(draw.below(len(left)))
         found.append(fact)
-        if draw.chance(0.3):
+        if draw.chance(0.2):
             text += draw.one(_FILLERS) + " "
         value = _make_value(draw, fact[3], is_held_out=is_held_out)
         before, after = fact[1].replace("{S}", subject).split("{X}")
@@ -70,7 +70,7 @@ def _make_paragraph(draw: Draw, number: str, *, is_held_out: bool) -> dict[str, 
 
 def make_splits() -> dict[str, str]:
     """Returns the JSON of each split; validation and test have other names than training."""
-    sizes = {"train": 600, "validation": 60, "test": 60}
+    sizes = {"train": 2_500, "validation": 90, "test": 90}
     return {
         split: json.dumps(
             {

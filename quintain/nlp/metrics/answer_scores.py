@@ -6,6 +6,7 @@ Source:
 """
 
 import collections
+import itertools
 import re
 import string
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -70,14 +71,16 @@ def score_with_no_answers(
         the same of those that have an answer (`HasAns_exact`, ...) and that have none
         (`NoAns_...`). An answer whose null odds are above 1 counts as none. `final_exact` and
         `final_f1` are the best that a threshold of the odds gives, `final_exact_thresh` and
-        `final_f1_thresh`.
+        `final_f1_thresh`. Where a question has an answer, `pr_exact_ap`, `pr_f1_ap` and
+        `pr_oracle_ap` (all answers right) are average precisions as that threshold rises.
     """
     asked = {name: texts for name, texts in answers.items() if name in predictions}
     has_answer = {name: bool(texts) for name, texts in asked.items()}
     scores: dict[str, float] = {}
     best: dict[str, float] = {}
+    curves: dict[str, Mapping[str, float]] = {"oracle": dict.fromkeys(asked, 1.0)}
     for short, measure in (("exact", match), ("f1", overlap)):
-        raw = _score_all(measure, asked, predictions)
+        raw = curves[short] = _score_all(measure, asked, predictions)
         kept = {
             name: float(not has_answer[name]) if null_odds[name] > 1.0 else value
             for name, value in raw.items()
@@ -90,6 +93,11 @@ def score_with_no_answers(
         best[f"final_{short}"], best[f"final_{short}_thresh"] = _find_threshold(
             raw, predictions, null_odds, has_answer
         )
+    if any(has_answer.values()):
+        best |= {
+            f"pr_{name}_ap": _average_precision(curve, null_odds, has_answer)
+            for name, curve in curves.items()
+        }
     return {**scores, **best}
 
 
@@ -124,3 +132,23 @@ def _find_threshold(
         if total > best:
             best, threshold = total, null_odds[name]
     return 100 * _mean([best], len(raw)), threshold
+
+
+def _average_precision(
+    raw: Mapping[str, float], null_odds: Mapping[str, float], has_answer: Mapping[str, bool]
+) -> float:
+    """Returns the area under the precision over the recall of answers up to each odds, in percent.
+
+    Questions of equal odds are answered together.
+    """
+    num_answers = sum(has_answer.values())
+    total = area = 0.0
+    answered = 0
+    ordered = sorted(raw, key=null_odds.__getitem__)
+    for _, group in itertools.groupby(ordered, null_odds.__getitem__):
+        names = list(group)
+        gained = sum(raw[name] for name in names if has_answer[name])
+        total += gained
+        answered += len(names)
+        area += total / answered * gained / num_answers
+    return 100 * area

@@ -55,6 +55,16 @@ def test_every_encoder_is_trained_by_both_tasks(name):
         assert all(gradient is not None for gradient in gradients)
 
 
+@pytest.mark.parametrize("name", OPTIONS)
+def test_checkpoints_have_all_weights_of_every_encoder(name, tmp_path):
+    encoder = encoders.build_encoder(make_config(name))
+
+    path = tf.train.Checkpoint(encoder=encoder).write(str(tmp_path / "ckpt"))
+
+    names = [name for name, _ in tf.train.list_variables(path) if "VARIABLE_VALUE" in name]
+    assert len([name for name in names if name.startswith("encoder/")]) == len(encoder.weights)
+
+
 @pytest.mark.parametrize("name", ["bigbird", "funnel", "mobilebert", "sparse_mixer", "xlnet"])
 def test_an_encoder_that_is_not_built_is_refused_by_name_with_the_reason(name):
     config = encoders.EncoderConfig()

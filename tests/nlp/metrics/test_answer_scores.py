@@ -41,8 +41,31 @@ def test_scores_are_those_of_the_script_of_squad_2():
             "final_exact_thresh": 3.0,
             "final_f1": 100 * (2 - 1 + 2 / 3 + 1 + 1) / 5,
             "final_f1_thresh": 3.0,
+            "pr_exact_ap": 100 * (1 / 4 + 2 / 5) / 3,
+            "pr_f1_ap": 100 * (1 / 3 * 2 / 3 + 5 / 12 + 8 / 15) / 3,
+            "pr_oracle_ap": 100 * (1 / 2 + 2 / 4 + 3 / 5) / 3,
         }
     )
+
+
+def test_questions_of_equal_odds_are_one_point_of_the_curve():
+    answers = {"a": ["x"], "b": ["x y"], "c": [], "d": ["z"]}
+    predictions = {"a": "x", "b": "x", "c": "x", "d": "w"}
+
+    together = answer_scores.score_with_no_answers(
+        answers, predictions, dict.fromkeys(answers, 0.5)
+    )
+    none = answer_scores.score_with_no_answers({"c": []}, {"c": "x"}, {"c": 0.5})
+
+    found = {name: value for name, value in together.items() if name.startswith("pr_")}
+    assert found == pytest.approx(
+        {
+            "pr_exact_ap": 100 * 1 / 4 * 1 / 3,
+            "pr_f1_ap": 100 * (5 / 3) / 4 * (5 / 3) / 3,
+            "pr_oracle_ap": 100 * 3 / 4,
+        }
+    )
+    assert not any(name.startswith("pr_") for name in none)
 
 
 @pytest.mark.parametrize(

@@ -150,12 +150,13 @@ def test_a_run_and_its_export_give_answers_with_their_places(run, capsys):
             models[0].check([asked[0], bad])
 
 
-@pytest.mark.parametrize(("doc_stride", "num_cut"), [(48, 0), (128, 3)])
+@pytest.mark.parametrize(("doc_stride", "num_cut"), [(24, 0), (64, 4)])
 def test_answers_that_no_window_shows_are_counted(doc_stride, num_cut):
     config = question_answering_dataloader.QADataConfig(
         input_path=bundled_corpora.find_file("bundled:questions/validation.json.gz"),
         vocab_file=bundled_corpora.find_file(VOCABULARY),
-        seq_length=128, version_2_with_negative=True, do_lower_case=False, doc_stride=doc_stride,
+        seq_length=64, query_length=24, doc_stride=doc_stride,
+        version_2_with_negative=True, do_lower_case=False,
     )  # fmt: skip
     questions, windows = question_answering_dataloader.read_windows(config)
 

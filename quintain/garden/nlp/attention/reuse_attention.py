@@ -84,6 +84,9 @@ class ReuseMultiHeadAttention(einsum_attention.EinsumAttention):
                 value = self._split(f"value_{name}", value_shape, heads, self._value_dim)
                 has_bias = name == "reuse" or not self._reuse_heads
                 output = self._join(f"attention_output_{name}", query_shape, heads, has_bias)
+                # Checkpoints follow attributes, and see no layers in lists.
+                setattr(self, f"_value_dense_{name}", value)
+                setattr(self, f"_output_dense_{name}", output)
                 self._value_dense.append(value)
                 self._output_dense.append(output)
         if self._own["use_relative_pe"] and self._new_heads:

@@ -154,3 +154,36 @@ def test_tagging_gives_logits_of_ids_and_of_records():
 
     assert outputs["logits"].numpy().tolist() == [[[4.0], [5.0], [6.0]]]
     assert found["b"](tf.constant([record]))["logits"].numpy().tolist() == [[[4.0], [5.0], [6.0]]]
+
+
+def test_question_answering_gives_begins_and_ends_of_ids_and_of_records():
+    def infer(inputs, model):
+        masked = inputs["input_word_ids"] * inputs["input_mask"]
+        return masked, masked + inputs["input_type_ids"]
+
+    kind = serving_modules.QuestionAnswering
+    params = kind.Params(parse_sequence_length=3, use_v2_feature_names=False)
+    module = kind(params, Sums(), infer)
+    found = module.get_inference_signatures({"serve": "a", "serve_examples": "b"})
+    types = [[0, 1, 1], [0, 0, 1]]
+    masks = [[1, 1, 0], [1, 1, 1]]
+    records = [
+        write_example(input_ids=ids, input_mask=mask, segment_ids=kinds)
+        for ids, mask, kinds in zip(IDS, masks, types, strict=True)
+    ]
+
+    outputs = [
+        found["a"](
+            input_word_ids=tf.constant(IDS),
+            input_mask=tf.constant(masks),
+            input_type_ids=tf.constant(types),
+        ),
+        found["b"](tf.constant(records)),
+        module.serve(tf.constant(IDS)),
+    ]
+
+    starts = [[2, 5, 0], [2, 7, 3]]
+    ends = [[2, 6, 1], [2, 7, 4]]
+    for one, expected in zip(outputs, (ends, ends, starts), strict=True):
+        assert one["start_logits"].numpy().tolist() == starts
+        assert one["end_logits"].numpy().tolist() == expected
