@@ -11,6 +11,7 @@ from quintain import errors
 from quintain.checkpoints import task_state
 from quintain.cli import main
 from quintain.core import exp_factory
+from quintain.hub import heads
 from quintain.hub import task as task_lib
 from quintain.run import experiment_parser
 from quintain.serving import classifier, exporter, trained_run
@@ -263,3 +264,20 @@ def test_experiments_are_parsed_without_keras_hub():
     )
 
     assert experiment_parser.parse(options).params.task.model.lora.rank == 0
+
+
+def test_broken_images_are_named_or_left_out_and_counted(tmp_path, caplog):
+    (tmp_path / "good").mkdir()
+    keras.utils.save_img(str(tmp_path / "good" / "a.png"), np.zeros([4, 4, 3]))
+    (tmp_path / "good" / "b.png").write_bytes(b"GIF8")
+    config = exp_factory.get_exp_config("hub/image_classification").task
+    head = heads.ImageClassification(config.replace(label_names=["good", "bad"]))
+    params = config.train_data.replace(input_path=str(tmp_path))
+
+    with pytest.raises(errors.DataError, match=r"good/b.png: can't be decoded: .* corrupt_records"):
+        head.read(params)
+    found = head.read(params.replace(corrupt_records="skip"))
+
+    assert found == {"image": [str(tmp_path / "good" / "a.png")], "label": [0]}
+    assert "good/b.png: can't be decoded" in caplog.text
+    assert "The first of 1 of 2 images that are left out." in caplog.text
