@@ -76,7 +76,7 @@ def test_the_road_leads_from_a_corpus_to_an_answer(tmp_path, is_long):
         ("squad", '{"predictions":[{"answer":'),
         ("image", "top_labels"),
         ("tabular", '{"predictions":['),
-        ("fine_tuning", '"object":"chat.completion.chunk"'),
+        ("fine_tuning", '"chat.completion.chunk"'),
     ],
 )
 def test_the_road_of_a_task_leads_to_an_answer(tmp_path, name, answer):
