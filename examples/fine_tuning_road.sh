@@ -6,8 +6,8 @@
 #
 # Settings by environment: STEPS of the first training, ADAPTER_STEPS of the second, PORT.
 set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
 directory=${1:?usage: fine_tuning_road.sh DIRECTORY}
-port=${PORT:-8501}
 steps=${STEPS:-600}
 mkdir -p "$directory"
 
@@ -17,17 +17,9 @@ quintain train --experiment=sft/local --model-dir="$directory/chat" --quiet \
 tail -n 1 "$directory/chat/evaluations.jsonl"
 quintain predict --model-dir="$directory/chat" "What comes after Friday?"
 
-quintain serve-model --model-dir="$directory/chat" --port="$port" &
-server=$!
-trap 'kill "$server" 2> /dev/null || true' EXIT
-until curl --silent --fail "localhost:$port/health" > /dev/null; do
-  kill -0 "$server"
-  sleep 1
-done
-curl --silent --fail "localhost:$port/v1/chat/completions" -d '{"stream": true,
-  "messages": [{"role": "user", "content": "Is 4711 even or odd?"}]}'
-kill "$server"
-wait "$server" || true
+ROUTE=/v1/chat/completions FIELD=messages MORE='"stream": true' "$here/serve_and_ask.sh" \
+  "$directory/chat" '{"role": "user", "content": "Is 4711 even or odd?"}' \
+  | tee "$directory/answer.txt"
 
 # The trained model is a preset like any other, to which adapters can be taught something else.
 quintain export --model-dir="$directory/chat" --output="$directory/preset" --format=preset --overwrite

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # From folders of images to an answer over HTTP: draws shapes, trains, evaluates, exports, predicts.
 #
-#   image_road.sh DIRECTORY [STEPS]
+#   image_road.sh DIRECTORY
+#
+# Settings by environment: STEPS, PORT.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-directory=${1:?usage: image_road.sh DIRECTORY [STEPS]}
-steps=${2:-400}
+directory=${1:?usage: image_road.sh DIRECTORY}
+steps=${STEPS:-400}
 images=$directory/shapes
 
 quintain data example shapes --output="$images"

@@ -3,9 +3,11 @@
 #
 #   serve_and_ask.sh MODEL TEXT ...
 #   FIELD=instances serve_and_ask.sh MODEL INSTANCE ...
+#   ROUTE=/v1/chat/completions FIELD=messages serve_and_ask.sh MODEL MESSAGE ...
 #
 # MODEL is an export or a run. Each TEXT is a string of JSON, as in '"the third of May"'; of a model
-# of pairs of texts a list, '["one", "other"]'. Settings by environment: PORT (0 takes a free one).
+# of pairs of texts a list, '["one", "other"]'. Settings by environment: PORT (0 takes a free one),
+# and in MORE further fields of the request, '"stream": true'.
 set -euo pipefail
 model=${1:?usage: serve_and_ask.sh MODEL TEXT ...}
 shift
@@ -22,9 +24,11 @@ until url=$(grep -om1 'http://[^ ]*' "$log"); do
   sleep 0.1
 done
 
-curl --silent --show-error --fail-with-body "$url" -d "{\"${FIELD:-texts}\": [$texts]}"
+address=${url%/*}
+curl --silent --show-error --fail-with-body "${ROUTE:+$address}${ROUTE:-$url}" \
+  -d "{\"${FIELD:-texts}\": [$texts]${MORE:+, $MORE}}"
 echo
-curl --silent --show-error --fail-with-body "${url%/*}/health"
+curl --silent --show-error --fail-with-body "$address/health"
 echo
 
 kill "$server"

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # From a CSV file to an answer over HTTP: draws a table of flats, trains, exports, predicts rents.
 #
-#   tabular_road.sh DIRECTORY [STEPS]
+#   tabular_road.sh DIRECTORY
+#
+# Settings by environment: STEPS, PORT.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-directory=${1:?usage: tabular_road.sh DIRECTORY [STEPS]}
-steps=${2:-1000}
+directory=${1:?usage: tabular_road.sh DIRECTORY}
+steps=${STEPS:-1000}
 tables=$directory/flats
 
 quintain data example flats --output="$tables"

@@ -18,10 +18,14 @@ from typing_extensions import override
 from quintain import errors
 from quintain.files import file_io, file_paths
 from quintain.hub import configs, presets, records
+from quintain.vision import image_data
 
 LABEL: Final = "label"
 WEIGHT: Final = "weight"
 TEACHER: Final = "teacher"
+
+_ANY_IMAGE: Final = image_data.Format(1, 1, 3, "stretch")
+"""Colours of any size, to find damaged images by."""
 
 Columns = dict[str, Any]
 Batch = Mapping[str, tf.Tensor]
@@ -333,6 +337,8 @@ class ImageClassification(Head):
     @override
     def read(self, params: configs.HubDataConfig) -> Columns:
         rows = list(self._read_rows(params))
+        paths = [row["image"] for _, row in rows]
+        rows = [rows[place] for place in image_data.find_whole(params, _ANY_IMAGE, paths)]
         field = params.label_field
         return {
             "image": [row["image"] for _, row in rows],

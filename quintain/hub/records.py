@@ -14,8 +14,7 @@ from quintain import errors
 from quintain.files import file_io, file_paths
 from quintain.input import input_files, row_order
 from quintain.settings import config_definitions as cfg
-
-IMAGE_SUFFIXES: Final = (".png", ".jpg", ".jpeg", ".bmp", ".gif")
+from quintain.vision import image_data
 
 DRAW: Final = "draw"
 """Place of an example in the order of training, on which random choices depend."""
@@ -96,13 +95,13 @@ def read_image_folders(directory: str) -> Iterator[Row]:
     for label in sorted(name.rstrip("/") for name in file_io.listdir(directory)):
         inside = file_paths.join(directory, label)
         for name in sorted(file_io.listdir(inside)) if file_io.isdir(inside) else ():
-            if name.lower().endswith(IMAGE_SUFFIXES):
+            if name.lower().endswith(image_data.SUFFIXES):
                 is_empty = False
                 path = file_paths.join(inside, name)
                 yield path, {"image": path, "label": label}
     if is_empty:
         raise errors.DataError(
-            f"input_path: {directory!r} has no images ({', '.join(IMAGE_SUFFIXES)}) in "
+            f"input_path: {directory!r} has no images ({', '.join(image_data.SUFFIXES)}) in "
             "directories named by their classes. Check the path."
         )
 

@@ -24,6 +24,7 @@ from quintain.files import file_io, file_paths
 from quintain.input import file_marks, input_files, input_reader, row_order
 from quintain.orbit import iterators
 from quintain.process import user_errors
+from quintain.settings import config_definitions
 from quintain.vision import image_configs, shapes
 
 SUFFIXES: Final = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp")
@@ -251,7 +252,8 @@ def _list_images(
     for path in paths[-file_marks.MOST_FILES :]:
         file_marks.note(path)
     if params.check_images:
-        paths, labels = _leave_out_damaged(params, image_format, paths, labels)
+        whole = find_whole(params, image_format, paths)
+        paths, labels = [paths[place] for place in whole], [labels[place] for place in whole]
     _check_classes(params, class_names, labels)
     return _Rows(paths, np.array(labels, np.int32), are_files=True)
 
@@ -269,17 +271,17 @@ def _check_others(paths: Sequence[str]) -> None:
         )  # fmt: skip
 
 
-def _leave_out_damaged(
-    params: image_configs.ImageDataConfig, image_format: Format, paths: list[str], labels: list[int]
-) -> tuple[list[str], list[int]]:
-    """Returns the images that can be decoded, if others are to be left out.
+def find_whole(
+    params: config_definitions.DataConfig, image_format: Format, paths: Sequence[str]
+) -> list[int]:
+    """Returns the places of images that can be decoded, if others are to be left out.
 
     Raises:
         DataError: Naming the first one that can't, if not.
     """
     damaged = _find_damaged(paths, image_format)
     if not damaged:
-        return paths, labels
+        return [*range(len(paths))]
     place = min(damaged)
     counted = f"{paths[place]}: {damaged[place]}"
     if params.corrupt_records != "skip":
@@ -291,8 +293,7 @@ def _leave_out_damaged(
         "%s The first of %s of %s images that are left out.",
         counted, f"{len(damaged):,}", f"{len(paths):,}",
     )  # fmt: skip
-    whole = [number for number in range(len(paths)) if number not in damaged]
-    return [paths[number] for number in whole], [labels[number] for number in whole]
+    return [place for place in range(len(paths)) if place not in damaged]
 
 
 def _find_damaged(paths: Sequence[str], image_format: Format) -> dict[int, str]:

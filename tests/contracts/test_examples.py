@@ -86,6 +86,7 @@ def test_every_example_is_run():
         "fine_tuning_road.sh",
         "image_road.sh",
         "serve_and_ask.sh",
+        "squad_road.sh",
         "tabular_road.sh",
         "tagging_road.sh",
         "translation_road.sh",

@@ -11,7 +11,7 @@ from quintain import errors
 from quintain.checkpoints import task_state
 from quintain.cli import main
 from quintain.core import exp_factory
-from quintain.hub import configs, presets
+from quintain.hub import configs, heads, presets
 from quintain.hub import task as task_lib
 from quintain.kernels import modes, selection
 from quintain.run import experiment_parser
@@ -330,3 +330,20 @@ def test_ten_steps_of_adapters_have_the_losses_of_keras_hub(hub_data, tmp_path):
 
     np.testing.assert_allclose(found, expected, rtol=1e-5)
     assert len(ours.trainable_variables) == len(theirs.trainable_variables) == 8
+
+
+def test_broken_images_are_named_or_left_out_and_counted(tmp_path, caplog):
+    (tmp_path / "good").mkdir()
+    keras.utils.save_img(str(tmp_path / "good" / "a.png"), np.zeros([4, 4, 3]))
+    (tmp_path / "good" / "b.png").write_bytes(b"GIF8")
+    config = exp_factory.get_exp_config("hub/image_classification").task
+    head = heads.ImageClassification(config.replace(label_names=["good", "bad"]))
+    params = config.train_data.replace(input_path=str(tmp_path))
+
+    with pytest.raises(errors.DataError, match=r"good/b.png: can't be decoded: .* corrupt_records"):
+        head.read(params)
+    found = head.read(params.replace(corrupt_records="skip"))
+
+    assert found == {"image": [str(tmp_path / "good" / "a.png")], "label": [0]}
+    assert "good/b.png: can't be decoded" in caplog.text
+    assert "The first of 1 of 2 images that are left out." in caplog.text

@@ -1,4 +1,6 @@
+import importlib
 import logging
+import pathlib
 
 import datasets
 import numpy as np
@@ -166,6 +168,25 @@ def test_a_saved_data_set_is_read_with_its_names(tmp_path):
         errors.ConfigError, match=r"label_field: got 'lable', .* Did you mean 'label"
     ):
         read(params.replace(label_field="lable"))
+
+
+@pytest.mark.slow
+def test_an_entry_of_tensorflow_datasets_is_read(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(pathlib.Path(__file__).parents[1] / "input")
+    tiny = importlib.import_module("tiny_tfds")
+    tiny.prepare(str(tmp_path))
+    params = make_params(
+        "", tfds_name="tiny_pairs", tfds_split="train", tfds_data_dir=str(tmp_path)
+    )
+    params = params.replace(label_field="number")
+
+    batches = read(params, names=[str(number) for number in range(tiny.NUM_TRAIN)])
+
+    assert batches[0][0].shape == (4, 4, 6, 3)
+    assert sorted(label for _, labels in batches for label in labels) == [*range(tiny.NUM_TRAIN)]
+    assert all((images[:, 0, 0, 0] == labels).all() for images, labels in batches)
+    with pytest.raises(errors.ConfigError, match=r"label_field: got .numbre., .* .number"):
+        image_data.find_class_names(params.replace(label_field="numbre"), None)
 
 
 def test_names_that_nobody_knows_are_asked_for(tmp_path):
