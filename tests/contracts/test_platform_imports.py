@@ -34,7 +34,8 @@ def list_loaded(statement):
 
 
 def test_cli_server_and_master_load_no_tensorflow():
-    modules = find_modules()
+    # A sampler of Optuna, which only a search by it loads.
+    modules = [name for name in find_modules() if name != "quintain.search.gaussian"]
     assert len(modules) > 60
 
     loaded = list_loaded("\n".join(f"import {name}" for name in modules))
