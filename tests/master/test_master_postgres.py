@@ -63,6 +63,9 @@ def test_a_server_that_is_killed_in_a_search_costs_and_doubles_nothing(
             is_over.wait(source.uniform(0.05, 0.6))
             postgres_server.kill()
             is_over.wait(source.uniform(0.0, 0.5))
+            for _ in range(50):  # Until a worker has met it, which takes long on a busy machine.
+                if workers.refusals or is_over.wait(0.1):
+                    break
             told.append(master.status().problem)
             postgres_server.start()
 
