@@ -12,11 +12,11 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 directory=${1:?usage: squad_road.sh DIRECTORY [CORPUS]}
 corpus=${2:-bundled:questions}
-train_steps=${TRAIN_STEPS:-1000}
+train_steps=${TRAIN_STEPS:-1400}
 mkdir -p "$directory"
 
 quintain data squad --input="$corpus/train.json.gz" --vocab-file="$corpus/vocabulary.txt" \
-  --nolower-case --version-2-with-negative --seq-length=128 --query-length=24 --doc-stride=48 \
+  --nolower-case --version-2-with-negative --seq-length=64 --query-length=24 --doc-stride=24 \
   --output="$directory/train.tfrecord"
 
 # Records train; an evaluation needs the words of JSON.
@@ -33,8 +33,8 @@ quintain train --mode=eval --model-dir="$directory/run" --quiet \
 tail -n 1 "$directory/run/evaluations.jsonl"
 
 quintain export --model-dir="$directory/run" --output="$directory/export" --overwrite
-question='{"question": "Where was Mila Orvinson born ?",
-  "context": "Mila Orvinson was born in Kremberg . The winters were long in those days ."}'
+question='{"question": "Where was Mila born ?",
+  "context": "Mila was born in Kremberg . The winters were long in those days ."}'
 tr -d '\n' <<< "$question" | quintain predict --model-dir="$directory/export"
 
 FIELD=instances "$here/serve_and_ask.sh" "$directory/export" "$question" \
