@@ -75,7 +75,8 @@ def test_the_table_has_the_addresses_of_a_master_and_no_others(app):
 
 
 def test_an_address_that_nobody_was_named_for_keeps_a_master_from_starting(monkeypatch, request):
-    monkeypatch.delitem(path_rules.TABLE, "/nodes/{name}/drain")
+    shorter = {path: rule for path, rule in path_rules.TABLE.items() if "drain" not in path}
+    monkeypatch.setattr(path_rules, "TABLE", shorter)
     with pytest.raises(errors.RegistryError, match=r"POST /nodes/\{name\}/drain: .*TABLE"):
         request.getfixturevalue("app")
 
