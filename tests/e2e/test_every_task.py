@@ -1,4 +1,4 @@
-"""Tasks by the command line: killed, resumed to the bit, searched, exported, served.
+"""Every task by the command line: killed, resumed to the bit, searched, exported, served.
 
 A further task is a further function in `TASKS`.
 """
@@ -41,6 +41,10 @@ def shrink(*encoders):
     }
 
 
+def answer_questions(directory):
+    return {"experiment": "question_answering/local", "metric": "final_f1", **shrink("encoder")}
+
+
 def find_texts(directory):
     return {
         "experiment": "dual_encoder/local",
@@ -53,7 +57,7 @@ def predict_column(directory):
     return {"experiment": "tabular/local", "metric": "rmse", "rate": "cosine", **AVERAGE}
 
 
-TASKS = [find_texts, predict_column]
+TASKS = [answer_questions, find_texts, predict_column]
 
 
 def write_lines(path, rows):
