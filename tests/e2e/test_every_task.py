@@ -59,6 +59,10 @@ def answer_questions(directory):
     return {"experiment": "question_answering/local", "metric": "final_f1", **shrink("encoder")}
 
 
+def tag(directory):
+    return {"experiment": "tagging/local", "metric": "f1", **shrink("encoder")}
+
+
 def find_texts(directory):
     return {
         "experiment": "dual_encoder/local",
@@ -87,7 +91,7 @@ def converse(directory):
     }
 
 
-TASKS = [answer_questions, find_texts, predict_column, converse]
+TASKS = [answer_questions, tag, find_texts, predict_column, converse]
 
 
 def write_lines(path, rows):
