@@ -71,6 +71,18 @@ def find_texts(directory):
     }
 
 
+def classify_images(directory):
+    return {
+        "experiment": "image/local",
+        "metric": "accuracy",
+        "rate": "cosine",
+        "task.model.resnet.width": 4,
+        "task.model.resnet.num_stages": 1,
+        "task.augmentation.mixup": 0.2,
+        **AVERAGE,
+    }
+
+
 def predict_column(directory):
     return {"experiment": "tabular/local", "metric": "rmse", "rate": "cosine", **AVERAGE}
 
@@ -91,7 +103,7 @@ def converse(directory):
     }
 
 
-TASKS = [answer_questions, tag, find_texts, predict_column, converse]
+TASKS = [answer_questions, tag, find_texts, classify_images, predict_column, converse]
 
 
 def write_lines(path, rows):
