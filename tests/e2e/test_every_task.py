@@ -63,6 +63,14 @@ def tag(directory):
     return {"experiment": "tagging/local", "metric": "f1", **shrink("encoder")}
 
 
+def detect_replacements(directory):
+    return {
+        "experiment": "electra/local",
+        "metric": "discriminator_accuracy",
+        **shrink("generator_encoder", "discriminator_encoder"),
+    }
+
+
 def find_texts(directory):
     return {
         "experiment": "dual_encoder/local",
@@ -87,6 +95,22 @@ def predict_column(directory):
     return {"experiment": "tabular/local", "metric": "rmse", "rate": "cosine", **AVERAGE}
 
 
+def classify_texts(directory):
+    rows = [{"text": text, "label": text.split()[1]} for text in tiny_presets.SENTENCES]
+    path = write_lines(directory / "texts.jsonl", rows)
+    return {
+        "experiment": "hub/text_classification",
+        "metric": "accuracy",
+        "task.label_names": ["good", "bad"],
+        "task.model.preset": tiny_presets.make("bert", directory),
+        "task.model.sequence_length": 8,
+        "task.model.lora.rank": 2,
+        "task.train_data.input_path": path,
+        "task.validation_data.input_path": path,
+        **set_batches(2, 2),
+    }
+
+
 def converse(directory):
     path = write_lines(directory / "talks.jsonl", [TALK] * 4)
     return {
@@ -103,7 +127,10 @@ def converse(directory):
     }
 
 
-TASKS = [answer_questions, tag, find_texts, classify_images, predict_column, converse]
+TASKS = [
+    answer_questions, tag, detect_replacements, find_texts, classify_images, predict_column,
+    classify_texts, converse,
+]  # fmt: skip
 
 
 def write_lines(path, rows):
