@@ -2,7 +2,8 @@ import gzip
 
 import pytest
 
-from quintain.nlp.data import labelled_files, line_files
+from quintain.input import line_files
+from quintain.nlp.data import labelled_files
 from quintain.nlp.data.pairs import parallel_text
 
 ODD = ["fine\tgut", "a\rb\tc", "a\0\tb", "c\rd\te", "w " * 120_000 + "\tx"]
