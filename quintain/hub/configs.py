@@ -136,6 +136,16 @@ class HubConfig(cfg.TaskConfig):
     )
     """Evaluation data."""
 
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields the fields whose values do not fit together."""
+        yield from super().check()
+        for name, data in {"train": self.train_data, "validation": self.validation_data}.items():
+            if self.model.head == "image_classification" and data and data.tfds_name:
+                yield (
+                    f"{name}_data.tfds_name",
+                    f"got {data.tfds_name!r}, but images are read from input_path only.",
+                )
+
 
 @dataclasses.dataclass
 class TemplateConfig(base_config.Config):

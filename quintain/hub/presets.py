@@ -53,13 +53,21 @@ def load_model(config: configs.ModelConfig, task_name: str, num_classes: int) ->
     _check_head(hub, config, task_name)
     options: dict[str, Any] = {"num_classes": num_classes} if num_classes else {}
     with _explaining(config.preset):
-        return getattr(hub.models, task_name).from_preset(
-            find(config.preset),
-            load_weights=config.load_weights,
-            preprocessor=None,
-            compile=False,
-            **options,
-        )
+        try:
+            return getattr(hub.models, task_name).from_preset(
+                find(config.preset),
+                load_weights=config.load_weights,
+                preprocessor=None,
+                compile=False,
+                **options,
+            )
+        except TypeError as error:
+            if num_classes or "num_classes" not in str(error):
+                raise
+            raise errors.ConfigError(
+                f"task.label_names: got none, but {config.preset!r} has no head with classes. Name "
+                "the classes there, or set task.model.num_classes."
+            ) from error
 
 
 def load_backbone(config: configs.ModelConfig) -> keras.Model:
@@ -240,7 +248,8 @@ def _advise(preset: str, client: str) -> str:
         )
     try:
         written = json.loads(file_io.read_text(file_paths.join(preset, "metadata.json")))
-        version, hub_version = written["keras_version"], written.get("keras_hub_version", "?")
+        version = written["keras_version"]
+        hub_version = written.get("keras_hub_version") or written.get("keras_nlp_version", "?")
     except (OSError, ValueError, KeyError, TypeError):
         return "Check that the directory is whole, as `save_to_preset` wrote it."
     here = import_keras_hub().__version__
