@@ -349,26 +349,38 @@ def list_standings(
     ranked = rank_settings(trials, searcher)
     standings = []
     for place, setting in enumerate(ranked[:top]):
-        found = Mean.of(list(setting.values.values()))
         lead = None
         if place + 1 < len(ranked) and setting.num_further:
-            lead = _find_lead(ranked, place, searcher)
-        standings.append(
-            Standing(
-                tuple(one.id for one in setting.trials),
-                len(setting.values),
-                found.mean,
-                _known(found.low),
-                _known(found.high),
-                lead,
-            )
-        )
+            lead = find_lead(setting, ranked[place + 1], ranked, searcher)
+        standings.append(to_standing(setting, lead))
     return standings
 
 
-def _find_lead(ranked: Sequence[Setting], place: int, searcher: Mapping[str, Any]) -> Lead:
-    ours, theirs = ranked[place], ranked[place + 1]
-    others = [one.values for one in ranked if one.num_further and one not in (ours, theirs)]
+def to_standing(setting: Setting, lead: Lead | None = None) -> Standing:
+    """Returns what the seeds of a setting say about it."""
+    found = Mean.of(list(setting.values.values()))
+    return Standing(
+        tuple(one.id for one in setting.trials),
+        len(setting.values),
+        found.mean,
+        _known(found.low),
+        _known(found.high),
+        lead,
+    )
+
+
+def find_lead(
+    ours: Setting, theirs: Setting, peers: Sequence[Setting], searcher: Mapping[str, Any]
+) -> Lead:
+    """Returns the lead of a setting over another one.
+
+    Args:
+        ours: The setting.
+        theirs: The other one.
+        peers: Settings of the same experiment, which tell more about the noise.
+        searcher: The section of this name of the experiment's config.
+    """
+    others = [one.values for one in peers if one.num_further and one not in (ours, theirs)]
     is_smaller_better = searcher.get("smaller_is_better", True)
     gap = compare(ours.values, theirs.values, others, smaller_is_better=is_smaller_better)
     return Lead(
