@@ -169,6 +169,7 @@ def test_overview_says_what_further_seeds_decided(serve, open_page):
     expect(seeds.get_by_role("row")).to_have_count(3)
     expect(seeds.get_by_role("row").nth(1)).to_contain_text("0.7 to 0.92")
     expect(page.get_by_role("heading", name="Best: trial 3")).to_be_visible()
+    expect(page.locator(".facts")).to_contain_text("by trial 3")
 
 
 def test_link_shows_the_same_view(serve, open_page):

@@ -9,13 +9,13 @@ import * as format from "./format.js";
 import { ImportanceView } from "./importance.js";
 import { clean, shorten } from "./log_lines.js";
 import { findBestRow } from "./rank.js";
+import { useStandings } from "./search_data.js";
 import { countTrials } from "./status.js";
 import { Empty, Progress } from "./widgets.js";
 
 const NUM_CURVES = 10;
 const MOST_FAILED = 5;
 const MOST_SETTINGS = 12;
-const MOST_FINALISTS = 8;
 
 /** @param {any} props those of a tab */
 export function OverviewView(props) {
@@ -53,24 +53,6 @@ function Best({ data, row, rows }) {
       ? html`<p class="muted">To use it:</p><pre>quintain checkpoint export ${best.uuid} --output=best</pre>`
       : html`<p class="muted">It has no checkpoint yet.</p>`}
   </section>`;
-}
-
-/** Returns the places of the finalists that have further seeds; they are asked for anew with each result of such a seed. @param {any} data @param {number} version @returns {any[]} */
-function useStandings(data, version) {
-  const [found, setFound] = useState(/** @type {any[]} */ ([]));
-  const numResults = useMemo(() => {
-    const metrics = data.get("best_metric");
-    return Array.from(data.get("request_id")).filter((name, row) => String(name).includes("+") && Number.isFinite(metrics[row])).length;
-  }, [data, version]);
-  useEffect(() => {
-    let isGone = false;
-    const isNew = (/** @type {any} */ one) => one.trial_ids.length > 1;
-    if (numResults) get(`/experiments/${data.id}/best`, { top: String(MOST_FINALISTS) }).then((all) => isGone || setFound(all.filter(isNew)), () => {}); // The best single trial stays.
-    return () => {
-      isGone = true;
-    };
-  }, [data, numResults]);
-  return found;
 }
 
 /** What further seeds say about the finalists. @param {{data: any, standings: any[]}} props */
