@@ -47,7 +47,7 @@ def _build_first(
     """Builds a method, or one like it, for the hyperparameters of an experiment."""
     space = space_lib.Space.parse(config.hyperparameters)
     points = space.parse_points(method.initial_points, "searcher.initial_points")
-    space.first_points.extend(points)
+    space.first_points.extend([*points, space.centers] if space.centers else points)
     return build_method(method, space, searcher.new_random(_find_seed(config)))
 
 
