@@ -30,6 +30,11 @@ TRIAL_COLUMNS: Final[tuple[output.Column[trial.TrialRecord], ...]] = (
     output.Column("best", lambda row: row.best_metric),
     output.Column("latest", lambda row: row.latest_metric),
     output.Column("restarts", lambda row: row.restarts, is_optional=True),
+    output.Column(
+        "further seed",
+        lambda row: row.request_id.partition(seeds.REPLICATE)[2],
+        is_optional=True,
+    ),
     output.Column("hparams", lambda row: row.hparams, format_hparams, can_shrink=True),
     output.Column("reason", lambda row: row.reason, can_shrink=True, is_optional=True),
 )

@@ -55,6 +55,7 @@ def test_noise_is_what_settings_and_seeds_leave_unexplained():
     assert noise.deviation == pytest.approx(0.5, rel=0.05)
 
 
+@pytest.mark.slow
 def test_intervals_hold_what_they_promise():
     """Of many comparisons of settings that are equally good, about 5 % are called clear."""
     random = np.random.RandomState(3)
