@@ -44,8 +44,15 @@ METHODS: Final[dict[str, dict[str, Any]]] = {
     "tpe": {"name": "tpe"},
     "gp": {"name": "gp"},
     "Optuna's TPE": {"optuna": "TPESampler"},
+    **{
+        f"{name} with a {guess} guess": {"name": name, "guess": guess}
+        for name in ("random", "tpe", "gp")
+        for guess in ("near", "wrong")
+    },
 }
-"""Fields of `searcher`; `optuna` is a sampler that is called directly, one trial at a time."""
+"""Fields of `searcher`; `optuna` is a sampler that is called directly, one trial at a time. `guess`
+is a prior of each hyperparameter: `near` the table's best configuration (each number off by one
+place, as chance has it), or `wrong`, which is a configuration of the worse half."""
 
 Point = tuple[int, ...]
 
@@ -61,14 +68,32 @@ class Table:
         means = self.losses.mean(-1)
         self.best, self.median = float(means.min()), float(np.median(means))
 
-    def space(self) -> dict[str, Any]:
+    def space(self, guess: Point | None = None) -> dict[str, Any]:
         """Returns the hyperparameters: numbers as places in their grid, words as categories."""
-        return {
+        space: dict[str, Any] = {
             name: {"type": "categorical", "vals": values}
             if isinstance(values[0], str)
             else {"type": "int", "minval": 0, "maxval": len(values) - 1}
             for name, values in self.choices.items()
         }
+        for part, place in zip(space.values(), guess or (), strict=False):
+            center = part["vals"][place] if "vals" in part else place
+            part["prior"] = {"center": center}
+        return space
+
+    def guess(self, kind: str, random: np.random.RandomState) -> Point:
+        """Returns a user's guess of the best configuration: `near` it, or `wrong`."""
+        means = self.losses.mean(-1)
+        if kind == "wrong":
+            worse = np.argwhere(means > self.median)
+            return tuple(map(int, worse[random.randint(len(worse))]))
+        best = np.unravel_index(means.argmin(), means.shape)
+        return tuple(
+            int(place)
+            if isinstance(values[0], str)
+            else int(np.clip(place + random.choice([-1, 1]), 0, len(values) - 1))
+            for place, values in zip(best, self.choices.values(), strict=True)
+        )
 
     def locate(self, hparams: dict[str, Any]) -> Point:
         """Returns the place of a configuration."""
@@ -120,15 +145,18 @@ class Search:
 
 def run_ours(search: Search, searcher: dict[str, Any], num_trials: int, seed: int) -> None:
     """Searches by a method of the package."""
+    fields, guess = dict(searcher), None
+    if kind := fields.pop("guess", None):
+        guess = search.table.guess(kind, np.random.RandomState(seed))
     config = experiment_spec.parse(
         {
             "searcher": {
                 "metric": "loss",
                 "max_length": {"batches": 1},
                 "max_trials": num_trials,
-                **searcher,
+                **fields,
             },
-            "hyperparameters": search.table.space(),
+            "hyperparameters": search.table.space(guess),
             "reproducibility": {"experiment_seed": seed},
         }
     )

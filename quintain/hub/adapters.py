@@ -129,18 +129,21 @@ class _PresetMark(tf.train.experimental.PythonState):
     def __init__(self, digest: str, preset: str) -> None:
         self._digest = digest
         self._preset = preset
+        self._revision = presets.find_revision(preset)
 
     @override
     def serialize(self) -> bytes:
-        return self._digest.encode()
+        return f"{self._digest} {self._revision}".rstrip().encode()
 
     @override
     def deserialize(self, string_value: bytes) -> None:
-        if string_value.decode() != self._digest:
+        digest, _, revision = string_value.decode().partition(" ")
+        if digest != self._digest:
+            moved = f" It was revision {revision}, and is {self._revision}." if revision else ""
             raise errors.CheckpointError(
                 f"task.model.preset: {self._preset!r} has other weights than when the checkpoint "
-                "was trained, which holds only what was trained beside them. Give the preset as "
-                "it was, or another model_dir."
+                "was trained, which holds only what was trained beside them."
+                f"{moved} Give the preset as it was, or another model_dir."
             )
 
 

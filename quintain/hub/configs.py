@@ -39,8 +39,8 @@ class ModelConfig(base_config.Config):
     """A pretrained model with a head."""
 
     preset: str = ""
-    """Directory that `save_to_preset` wrote, `hf://USER/MODEL`, `kaggle://...`, or a name that
-    KerasHub knows."""
+    """Directory that `save_to_preset` wrote, `hf://USER/MODEL`, `kaggle://...`,
+    `modelscope://USER/MODEL`, or a name that KerasHub knows."""
 
     head: Head = "text_classification"
     """Purpose of the model."""
@@ -95,7 +95,11 @@ class DistillationConfig(base_config.Config):
 
 @dataclasses.dataclass
 class HubDataConfig(cfg.DataConfig):
-    """Examples: JSON Lines or TSV with a header line, or a directory of images by class."""
+    """Examples: JSON Lines or TSV with a header line (also `.gz`), a data set, images by class.
+
+    A data set is an entry of TensorFlow Datasets, or a directory that `save_to_disk` of the library
+    `datasets` wrote.
+    """
 
     global_batch_size: cfg.NonNegativeInt = 16
     """Examples in a batch over all replicas."""
@@ -131,6 +135,16 @@ class HubConfig(cfg.TaskConfig):
         default_factory=lambda: HubDataConfig(is_training=False)
     )
     """Evaluation data."""
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields the fields whose values do not fit together."""
+        yield from super().check()
+        for name, data in {"train": self.train_data, "validation": self.validation_data}.items():
+            if self.model.head == "image_classification" and data and data.tfds_name:
+                yield (
+                    f"{name}_data.tfds_name",
+                    f"got {data.tfds_name!r}, but images are read from input_path only.",
+                )
 
 
 @dataclasses.dataclass

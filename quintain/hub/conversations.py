@@ -13,6 +13,7 @@ import numpy as np
 
 from quintain import errors
 from quintain.hub import bundled, configs, records
+from quintain.settings import config_definitions as cfg
 
 ANSWERER: Final = "assistant"
 ROLES: Final = ("system", "user", ANSWERER)
@@ -41,16 +42,15 @@ class Tokens:
     """Which of them are of an answer, whose prediction is learnt."""
 
 
-def read(input_path: str | Sequence[str]) -> Iterator[tuple[str, list[Turn]]]:
+def read(params: cfg.DataConfig) -> Iterator[tuple[str, list[Turn]]]:
     """Yields conversations with their places, whose turns have `role` and `content`.
 
     Raises:
         DataError: If a line is none, or has no answer; with file and line.
     """
-    if isinstance(input_path, str) and input_path.startswith(bundled.PREFIX):
-        rows = bundled.make_conversations(input_path)
-    else:
-        rows = records.read(input_path)
+    path = params.input_path
+    is_bundled = isinstance(path, str) and path.startswith(bundled.PREFIX)
+    rows = bundled.make_conversations(path) if is_bundled else records.read_data(params)
     for place, row in rows:
         yield place, check(place, row.get("messages"), needs_answer=True)
 

@@ -85,7 +85,7 @@ class Head(abc.ABC):
         return example
 
     def _read_rows(self, params: configs.HubDataConfig) -> Iterator[records.Row]:
-        return records.read(params.input_path)
+        return records.read_data(params)
 
     def _take_class(self, place: str, label: Any, field: str) -> int:
         return records.take_label(place, label, self.label_names, self.num_classes, field)
@@ -247,7 +247,7 @@ def read_texts(params: configs.HubDataConfig) -> list[list[str]]:
     """Returns the texts of the fields of all examples."""
     return [
         [records.take_text(place, row, field) for field in params.fields]
-        for place, row in records.read(params.input_path)
+        for place, row in records.read_data(params)
     ]
 
 

@@ -8,7 +8,10 @@ from quintain.hub import task as task
 from quintain.settings import config_definitions as cfg
 
 _TRAIN_STEPS = 1_000
-_RESTRICTIONS = ["task.model.preset != ''", "task.train_data.input_path != ''"]
+_RESTRICTIONS = [
+    "task.model.preset != ''",
+    "task.train_data.input_path != '' or task.train_data.tfds_name != ''",
+]
 
 
 @exp_factory.register_config_factory("hub/text_classification")

@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import importlib.util
 import inspect
 import json
 from collections.abc import Iterator
@@ -17,6 +18,8 @@ from quintain.hub import bundled, configs
 
 _FIELD = "task.model.preset"
 _SHOWN_CHARACTERS = 400
+_CLIENTS = {"hf": "huggingface_hub", "kaggle": "kagglehub", "modelscope": "modelscope"}
+"""Packages that download presets, by the scheme of their addresses."""
 
 
 def import_keras_hub() -> Any:
@@ -50,13 +53,21 @@ def load_model(config: configs.ModelConfig, task_name: str, num_classes: int) ->
     _check_head(hub, config, task_name)
     options: dict[str, Any] = {"num_classes": num_classes} if num_classes else {}
     with _explaining(config.preset):
-        return getattr(hub.models, task_name).from_preset(
-            find(config.preset),
-            load_weights=config.load_weights,
-            preprocessor=None,
-            compile=False,
-            **options,
-        )
+        try:
+            return getattr(hub.models, task_name).from_preset(
+                find(config.preset),
+                load_weights=config.load_weights,
+                preprocessor=None,
+                compile=False,
+                **options,
+            )
+        except TypeError as error:
+            if num_classes or "num_classes" not in str(error):
+                raise
+            raise errors.ConfigError(
+                f"task.label_names: got none, but {config.preset!r} has no head with classes. Name "
+                "the classes there, or set task.model.num_classes."
+            ) from error
 
 
 def load_backbone(config: configs.ModelConfig) -> keras.Model:
@@ -95,12 +106,14 @@ def takes_segments(preset: str) -> bool:
     Raises:
         ConfigError: If the preset can't be loaded.
     """
-    import_keras_hub()
-    from keras_hub.src.utils import preset_utils  # noqa: PLC0415 - as `import_keras_hub`
+    return "num_segments" in inspect.signature(_find_family(preset)).parameters
 
+
+def _find_family(preset: str) -> type:
+    """Returns the class of a preset's backbone."""
     with _explaining(preset):
-        family = preset_utils.get_preset_loader(find(preset)).check_backbone_class()
-    return "num_segments" in inspect.signature(family).parameters
+        loaded: type = _import_utils().get_preset_loader(find(preset)).check_backbone_class()
+        return loaded
 
 
 def load_tokenizer(preset: str) -> Any:
@@ -115,8 +128,48 @@ def load_tokenizer(preset: str) -> Any:
 
 
 def find(preset: str) -> str:
-    """Returns a preset as KerasHub takes it; one that comes with this package is written first."""
-    return bundled.write_model(import_keras_hub().models) if preset == bundled.MODEL else preset
+    """Returns a preset as KerasHub takes it; one that comes with this package is written first.
+
+    A directory goes before a name that KerasHub knows.
+    """
+    if preset == bundled.MODEL:
+        return bundled.write_model(import_keras_hub().models)
+    is_directory = file_paths.is_local(preset) and file_io.isdir(preset)
+    return file_paths.absolute(preset) if is_directory else preset
+
+
+def find_revision(preset: str) -> str:
+    """Returns the revision of a preset: a commit of Hugging Face, a version of Kaggle.
+
+    It is empty for a directory.
+
+    Raises:
+        ConfigError: If the preset can't be downloaded.
+    """
+    if not _find_client(preset):
+        return ""
+    with _explaining(preset):
+        return file_paths.basename(file_paths.dirname(_download_config(preset)))
+
+
+def _find_client(preset: str) -> str:
+    """Returns the package that downloads a preset; empty for a directory."""
+    found = find(preset)
+    is_known = found in _import_utils().BUILTIN_PRESETS
+    return _CLIENTS.get("kaggle" if is_known else file_paths.scheme(found), "")
+
+
+def _download_config(preset: str) -> str:
+    utils = _import_utils()
+    path: str = utils.get_file(preset, utils.CONFIG_FILE)
+    return path
+
+
+def _import_utils() -> Any:
+    import_keras_hub()
+    from keras_hub.src.utils import preset_utils  # noqa: PLC0415 - as `import_keras_hub`
+
+    return preset_utils
 
 
 def hash_variables(variables: list[keras.Variable]) -> str:
@@ -128,15 +181,12 @@ def hash_variables(variables: list[keras.Variable]) -> str:
 
 
 def _check_head(hub: Any, config: configs.ModelConfig, task_name: str) -> None:
-    from keras_hub.src.utils import preset_utils  # noqa: PLC0415 - as `import_keras_hub`
-
-    with _explaining(config.preset):
-        family = preset_utils.get_preset_loader(find(config.preset)).check_backbone_class()
+    family = _find_family(config.preset)
     heads = {"TextClassifier", "MaskedLM", "CausalLM", "ImageClassifier", task_name}
     offered = {
         head
         for head in heads
-        for one in preset_utils.list_subclasses(getattr(hub.models, head))
+        for one in _import_utils().list_subclasses(getattr(hub.models, head))
         if one.backbone_cls is family
     }
     if task_name not in offered:
@@ -153,16 +203,32 @@ def _explaining(preset: str) -> Iterator[None]:
     if not preset:
         raise errors.ConfigError(
             f"{_FIELD}: got '', expected a directory that `save_to_preset` wrote, "
-            "hf://USER/MODEL, kaggle://USER/MODEL/keras/VARIANT, or a name that KerasHub knows."
+            "hf://USER/MODEL, kaggle://USER/MODEL/keras/VARIANT, modelscope://USER/MODEL, or a "
+            "name that KerasHub knows."
+        )
+    client = _find_client(preset)
+    if client and importlib.util.find_spec(client) is None:
+        raise errors.ConfigError(
+            f"{_FIELD}: {preset!r} needs the package {client}, which is not installed. Install it "
+            f"with `pip install {client}`, or give a directory that `save_to_preset` wrote."
+        )
+    found = find(preset)
+    if not client and file_paths.is_local(found) and not file_io.exists(found):
+        raise errors.ConfigError(
+            f"{_FIELD}: {preset!r} can't be loaded: no such directory, and no name that KerasHub "
+            f"knows.{errors.suggest(preset, _import_utils().BUILTIN_PRESETS)}"
         )
     try:
+        if client:
+            _download_config(preset)  # Later KerasHub hides why a file can't be had.
         yield
     except errors.QuintainError:
         raise
     except Exception as error:
         # KerasHub and the clients of Kaggle and Hugging Face raise any class.
+        cause = error.__cause__ if client and isinstance(error.__cause__, Exception) else error
         raise errors.ConfigError(
-            f"{_FIELD}: {preset!r} can't be loaded: {_shorten(error)}{_compare_versions(preset)}"
+            f"{_FIELD}: {preset!r} can't be loaded: {_shorten(cause)} {_advise(preset, client)}"
         ) from error
 
 
@@ -174,17 +240,22 @@ def _shorten(error: Exception) -> str:
     return text if text.endswith(".") else f"{text}."
 
 
-def _compare_versions(preset: str) -> str:
-    """Returns by which Keras a directory was written, if by another one."""
+def _advise(preset: str, client: str) -> str:
+    if client:
+        return (
+            "Check the name and the network. Without a network, give a directory: "
+            "`save_to_preset` writes one where there is a network."
+        )
     try:
         written = json.loads(file_io.read_text(file_paths.join(preset, "metadata.json")))
-        version, hub_version = written["keras_version"], written.get("keras_hub_version", "?")
+        version = written["keras_version"]
+        hub_version = written.get("keras_hub_version") or written.get("keras_nlp_version", "?")
     except (OSError, ValueError, KeyError, TypeError):
-        return " Check that the directory is whole, as `save_to_preset` wrote it."
+        return "Check that the directory is whole, as `save_to_preset` wrote it."
     here = import_keras_hub().__version__
     if (version, hub_version) == (keras.__version__, here):
-        return " Check that the directory is whole, as `save_to_preset` wrote it."
+        return "Check that the directory is whole, as `save_to_preset` wrote it."
     return (
-        f" It was written by Keras {version} with KerasHub {hub_version}, and this is Keras "
+        f"It was written by Keras {version} with KerasHub {hub_version}, and this is Keras "
         f"{keras.__version__} with KerasHub {here}: install those, or write it anew with these."
     )

@@ -1,18 +1,27 @@
-"""Records of examples: JSON Lines, TSV with a header line, directories of images by class.
+"""Records of examples: JSON Lines, TSV with a header line, data sets, images by class.
 
 They are read and checked as a whole before the first step; errors name file and line. Their order
 in training is a function of seed and epoch, so that a position in it is restored exactly.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+import numpy as np
 import tensorflow as tf
 
 from quintain import errors
 from quintain.files import file_io, file_paths
-from quintain.input import input_files, row_order
+from quintain.input import (
+    input_files,
+    input_sources,
+    line_files,
+    row_order,
+    saved_datasets,
+    tfds_source,
+)
+from quintain.orbit import iterators
 from quintain.settings import config_definitions as cfg
 from quintain.vision import image_data
 
@@ -23,14 +32,31 @@ Row = tuple[str, Mapping[str, Any]]
 """Place of a record, as FILE:LINE, and its fields."""
 
 
+def read_data(params: cfg.DataConfig) -> Iterator[Row]:
+    """Yields the records that a config names: of files, of `datasets` or of TensorFlow Datasets.
+
+    Classes that have names in a data set are given by these.
+
+    Raises:
+        ConfigError: If a package is missing, or there is no such entry or split.
+        DataError: As for `read`, or if a data set is not there or empty.
+    """
+    if params.tfds_name:
+        return _read_entry(params)
+    if saved_datasets.is_saved(params.input_path):
+        dataset = saved_datasets.load(params.input_path)
+        return _read_rows(params.input_path, dataset, dataset.features)
+    return read(params.input_path)
+
+
 def read(input_path: str | Sequence[str]) -> Iterator[Row]:
-    """Yields the records of files.
+    """Yields the records of files, compressed with gzip where their names end in `.gz`.
 
     Raises:
         DataError: If a file is missing or can't be read, or a line is no record.
     """
     for path in input_files.match_files(input_path):
-        rows = _read_table(path) if path.endswith(".tsv") else _read_json(path)
+        rows = _read_table(path) if path.removesuffix(".gz").endswith(".tsv") else _read_json(path)
         number = 0
         for number, row in rows:
             yield f"{path}:{number}", row
@@ -39,20 +65,7 @@ def read(input_path: str | Sequence[str]) -> Iterator[Row]:
 
 
 def _read_lines(path: str) -> Iterator[tuple[int, str]]:
-    number = 1
-    try:
-        with file_io.open(path, "rb") as file:
-            for number, line in enumerate(file, start=1):
-                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
-                if text.strip():
-                    yield number, text.rstrip("\r\n")
-    except UnicodeDecodeError as error:
-        raise errors.DataError(
-            f"{path}:{number}: byte {error.object[error.start]:#04x} is not UTF-8. Convert the "
-            "file to UTF-8, or fix or remove the line."
-        ) from error
-    except (OSError, tf.errors.OpError) as error:
-        raise errors.DataError(f"{path}: can't be read ({error}).") from error
+    return ((number, line) for number, line in line_files.read(path) if line.strip())
 
 
 def _read_json(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -83,6 +96,42 @@ def _read_table(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
                 f"{', '.join(header)}. Fix or remove the line."
             )
         yield number, dict(zip(header, cells, strict=True))
+
+
+def _read_entry(params: cfg.DataConfig) -> Iterator[Row]:
+    for source in input_sources.get_sources(params):
+        # Without what the config says of training, so that the order is always the same.
+        plain = cfg.DataConfig(
+            tfds_data_dir=params.tfds_data_dir, tfds_download=params.tfds_download
+        )
+        builder = tfds_source.build_builder(source, plain)
+        rows = iterators.create_numpy(tfds_source.read(builder, source, plain, seed=None))
+        yield from _read_rows(f"{source.location}[{source.split}]", rows, builder.info.features)
+
+
+def _read_rows(name: str, rows: Iterable[Any], features: Mapping[str, Any]) -> Iterator[Row]:
+    for number, row in enumerate(rows, start=1):
+        yield f"{name}: row {number}", _to_plain(row, features)
+
+
+def _to_plain(value: Any, feature: Any) -> Any:
+    """Returns a value of a data set as JSON has it, with classes by their names."""
+    inner = getattr(feature, "feature", None)  # Of a list.
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, bytes):
+        return value.decode()
+    if isinstance(value, list):
+        return [_to_plain(one, inner or feature) for one in value]
+    if isinstance(value, Mapping):
+        parts = {name: _to_plain(part, (inner or feature)[name]) for name, part in value.items()}
+        if inner is None:
+            return parts
+        # TensorFlow Datasets has a list of records as a record of lists.
+        rows = zip(*parts.values(), strict=True)
+        return [dict(zip(parts, row, strict=True)) for row in rows]
+    is_named = isinstance(value, int) and value >= 0 and getattr(feature, "names", None)
+    return feature.int2str(value) if is_named else value
 
 
 def read_image_folders(directory: str) -> Iterator[Row]:

@@ -103,18 +103,21 @@ class SftTask(task.HubTask):
         Raises:
             DataError: If a line is no conversation, or has no answer; with file and line.
         """
-        length = self.task_config.model.sequence_length
-        tokens = [self.template.encode(turns) for _, turns in conversations.read(params.input_path)]
+        length, source = (
+            self.task_config.model.sequence_length,
+            params.input_path or params.tfds_name,
+        )
+        tokens = [self.template.encode(turns) for _, turns in conversations.read(params)]
         fitting = [one for one in tokens if any(one.counts[1 : length + 1])]
         if len(fitting) < len(tokens):
             _logger.warning(
                 "%s: %d of %d conversations are left out, whose answers begin after %d tokens "
                 "(task.model.sequence_length).",
-                params.input_path, len(tokens) - len(fitting), len(tokens), length,
+                source, len(tokens) - len(fitting), len(tokens), length,
             )  # fmt: skip
         if not fitting:
             raise errors.DataError(
-                f"{params.input_path}: no conversation has an answer within {length} tokens. Set "
+                f"{source}: no conversation has an answer within {length} tokens. Set "
                 "task.model.sequence_length to more."
             )
         pad_id = getattr(self.template.tokenizer, "pad_token_id", None) or 0
@@ -167,7 +170,7 @@ class SftTask(task.HubTask):
 def list_questions(config: configs.SftConfig) -> list[tuple[list[conversations.Turn], str]]:
     """Returns conversations of the evaluation data up to their last answer, and this answer."""
     pairs: list[tuple[list[conversations.Turn], str]] = []
-    for _, turns in conversations.read(config.validation_data.input_path):
+    for _, turns in conversations.read(config.validation_data):
         if len(pairs) == config.generation.num_examples:
             break
         last = max(

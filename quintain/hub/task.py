@@ -226,9 +226,12 @@ class HubTask(base_task.Task):
         try:
             merged.export_to_transformers(directory)
         except (AttributeError, ImportError, ValueError, NotImplementedError) as error:
+            cause = str(error).partition("\n")[0].rstrip(".")
+            if not isinstance(merged, hub.models.CausalLM):
+                cause = "only causal models are written"
             raise errors.ConfigError(
-                f"--format: KerasHub can't write a {type(merged).__name__} for Transformers: "
-                f"{str(error).partition(chr(10))[0]} Export a preset."
+                f"--format: KerasHub can't write a {type(merged).__name__} for Transformers "
+                f"({cause}). Export a preset."
             ) from error
 
 

@@ -118,15 +118,14 @@ def read(
     Raises:
         ConfigError: If `tfds_as_supervised` is set for an entry without labels, or a feature to
             skip does not exist.
-        DataError: If there is no example to train on.
+        DataError: If there is no example.
     """
     tfds = _import_tfds(source)
     is_training = bool(params.is_training)
     split = _get_split(builder, source)
-    if is_training and split.num_examples == 0:
+    if split.num_examples == 0:
         raise errors.DataError(
-            f"tfds_split: got {source.split!r}, which holds no example of {source.location!r} to "
-            "train on."
+            f"tfds_split: got {source.split!r}, which holds no example of {source.location!r}."
         )
     num_files = len(split.file_instructions)
     shares_files = is_training and num_pipelines > 1 and num_files >= num_pipelines

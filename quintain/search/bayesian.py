@@ -47,6 +47,7 @@ class BayesianSearch(base_search.SearchMethod):
         num_rungs: int = 1,
         divisor: float = 4.0,
         further_signs: Sequence[bool] = (),
+        num_startup_trials: int = 0,
     ) -> None:
         """Creates the study.
 
@@ -61,6 +62,8 @@ class BayesianSearch(base_search.SearchMethod):
             num_rungs: Rungs of early stopping; 1 trains each trial to the end.
             divisor: One trial of so many goes on to the next rung.
             further_signs: For each further metric that decides, whether smaller values are better.
+            num_startup_trials: Trials that the space draws where it has priors, which the sampler
+                does not know.
         """
         super().__init__(space, random)
         import optuna  # noqa: PLC0415 - takes a second, which other methods need not pay
@@ -87,6 +90,9 @@ class BayesianSearch(base_search.SearchMethod):
         }
         while space.first_points:
             self._study.enqueue_trial(self._to_proposal(space.first_points.popleft()))
+        if space.centers:
+            for _ in range(num_startup_trials - 1):
+                self._study.enqueue_trial(self._to_proposal(space.draw(random)))
         self._proposals: dict[str, Any] = {}
         self._rung_of: dict[str, int] = {}
         self._num_created = 0
@@ -230,7 +236,15 @@ def build_tpe(
         **sizes: See `BayesianSearch`.
     """
     sampler = functools.partial(_build_tpe, num_startup_trials=num_startup_trials)
-    return BayesianSearch(space, random, sampler, num_rungs=num_rungs, divisor=divisor, **sizes)
+    return BayesianSearch(
+        space,
+        random,
+        sampler,
+        num_rungs=num_rungs,
+        divisor=divisor,
+        num_startup_trials=num_startup_trials,
+        **sizes,
+    )
 
 
 def build_gp(
@@ -255,7 +269,7 @@ def build_gp(
         del samplers
         return gaussian.GaussianSampler(seed, num_startup_trials)
 
-    return BayesianSearch(space, random, build, **sizes)
+    return BayesianSearch(space, random, build, num_startup_trials=num_startup_trials, **sizes)
 
 
 def build_multi_objective(
@@ -290,7 +304,14 @@ def build_multi_objective(
         return samplers.NSGAIISampler(population_size=population_size, seed=seed)
 
     signs = [objective["smaller_is_better"] for objective in further_objectives]
-    return BayesianSearch(space, random, build, further_signs=signs, **sizes)
+    return BayesianSearch(
+        space,
+        random,
+        build,
+        further_signs=signs,
+        num_startup_trials=num_startup_trials,
+        **sizes,
+    )
 
 
 def _to_distribution(optuna: Any, hyperparameter: hyperparameters.Hyperparameter) -> Any:

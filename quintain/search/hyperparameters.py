@@ -12,6 +12,12 @@ from quintain import errors
 
 _MISSING: Final = object()
 
+DEVIATIONS: Final = {"low": 0.25, "medium": 0.1, "high": 0.05}
+"""Deviation of values near a guess, as a part of the range, by the confidence in it."""
+
+SHARES: Final = {"low": 0.5, "medium": 0.75, "high": 0.9}
+"""Probability of the value that is guessed, where values have no distance."""
+
 
 class Hyperparameter(abc.ABC):
     """Range of one hyperparameter."""
@@ -43,6 +49,17 @@ class Hyperparameter(abc.ABC):
         Raises:
             ValueError: Saying what would be expected, if it can't be.
         """
+
+    def sample_near(self, center: Any, confidence: str, random: np.random.RandomState) -> Any:
+        """Draws a value near `center`, or anywhere where there is no such thing.
+
+        Args:
+            center: A value in the range.
+            confidence: One of `DEVIATIONS`.
+            random: Draws it.
+        """
+        del center, confidence
+        return self.sample(random)
 
     def perturb(self, value: Any, random: np.random.RandomState, factor: float) -> Any:
         """Returns a value near `value`, or `value` where there is no such thing.
@@ -92,6 +109,10 @@ class Categorical(Hyperparameter):
         """Draws one of the values."""
         return self.vals[int(random.randint(0, len(self.vals)))]
 
+    def sample_near(self, center: Any, confidence: str, random: np.random.RandomState) -> Any:
+        """Draws `center` with the probability in `SHARES`, or else one of the values."""
+        return center if random.random_sample() < SHARES[confidence] else self.sample(random)
+
     def grid(self) -> list[Any]:
         """Returns the values in their order."""
         return list(self.vals)
@@ -119,6 +140,12 @@ class Int(Hyperparameter):
     def sample(self, random: np.random.RandomState) -> int:
         """Draws a number; each is as likely as the others."""
         return int(random.randint(self.minval, self.maxval + 1))
+
+    def sample_near(self, center: int, confidence: str, random: np.random.RandomState) -> int:
+        """Draws from a truncated normal distribution, and rounds."""
+        ends = (self.minval - 0.5, self.maxval + 0.5)
+        drawn = round(_draw_near(center, *ends, DEVIATIONS[confidence], random))
+        return max(self.minval, min(self.maxval, drawn))
 
     def grid(self) -> list[int]:
         """Returns `count` numbers at equal distances, or all if there are fewer."""
@@ -158,6 +185,10 @@ class Double(Hyperparameter):
         """Draws a number uniformly."""
         return float(random.uniform(self.minval, self.maxval))
 
+    def sample_near(self, center: float, confidence: str, random: np.random.RandomState) -> float:
+        """Draws from a truncated normal distribution."""
+        return _draw_near(center, self.minval, self.maxval, DEVIATIONS[confidence], random)
+
     def grid(self) -> list[float]:
         """Returns `count` numbers at equal distances, or the middle for one."""
         return _spread(self.minval, self.maxval, self.num_points())
@@ -188,6 +219,12 @@ class Log(Hyperparameter):
     def sample(self, random: np.random.RandomState) -> float:
         """Draws the exponent uniformly."""
         return float(self.base ** random.uniform(self.minval, self.maxval))
+
+    def sample_near(self, center: float, confidence: str, random: np.random.RandomState) -> float:
+        """Draws the exponent from a truncated normal distribution."""
+        exponent = math.log(center, self.base)
+        deviation = DEVIATIONS[confidence]
+        return float(self.base ** _draw_near(exponent, self.minval, self.maxval, deviation, random))
 
     def grid(self) -> list[float]:
         """Returns the powers of `count` exponents at equal distances."""
@@ -231,6 +268,15 @@ def _accept(value: Any, low: float, high: float) -> float:
     ):
         return float(min(max(value, low), high))
     raise ValueError(f"a number from {low:g} to {high:g}")
+
+
+def _draw_near(
+    center: float, low: float, high: float, deviation: float, random: np.random.RandomState
+) -> float:
+    """Draws from a normal distribution, again until it is within the range."""
+    while not low <= (drawn := random.normal(center, deviation * (high - low))) <= high:
+        pass
+    return float(drawn)
 
 
 def _round(number: float) -> int:

@@ -159,7 +159,7 @@ class GridSearch(_FullTraining):
             max_concurrent_trials: Trials at once; 0 for all.
 
         Raises:
-            ConfigError: If a `count` is missing, or there are more than 2,000 points.
+            ConfigError: If a `count` is missing, there are more than 2,000 points, or priors.
         """
         num_points = space.num_grid_points()
         if num_points > hyperparameter_config.MAX_GRID_POINTS:
@@ -169,6 +169,10 @@ class GridSearch(_FullTraining):
                 "random."
             )
             raise errors.ConfigError.from_problems([errors.Problem("hyperparameters", message)])
+        if space.centers:
+            message = "a grid tries its own points; leave it out, or search at random."
+            paths = [f"hyperparameters.{name}.prior" for name in space.centers]
+            raise errors.ConfigError.from_problems([errors.Problem(p, message) for p in paths])
         points = list(space.grid())
         super().__init__(
             space,

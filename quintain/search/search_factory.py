@@ -23,7 +23,7 @@ def build_searcher(config: experiment_spec.ExperimentSpec) -> searcher.Searcher:
     """
     space = space_lib.Space.parse(config.hyperparameters)
     points = space.parse_points(config.searcher.initial_points, "searcher.initial_points")
-    space.first_points.extend(points)
+    space.first_points.extend([*points, space.centers] if space.centers else points)
     seed = config.reproducibility.experiment_seed
     if seed is None:
         raise errors.ConfigError(

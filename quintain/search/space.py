@@ -23,6 +23,13 @@ from quintain import errors
 from quintain.records.config import hyperparameter_config
 from quintain.search import hyperparameters
 
+NEAR_SHARE: Final = 0.5
+"""Share of points that are drawn near the priors, which may be wrong.
+
+Source: a prior beside a uniform distribution, Mallik et al., 2023
+    (https://arxiv.org/abs/2306.12370).
+"""
+
 Hparams = dict[str, Any]
 """Values of hyperparameters by name; a nested space gives nested mappings."""
 
@@ -39,6 +46,16 @@ class Dimension:
 
     when: Mapping[str, tuple[Any, ...]] = dataclasses.field(default_factory=dict)
     """Other hyperparameters, by dotted name, and the values with which this one is used."""
+
+    prior: hyperparameter_config.PriorConfig | None = None
+    """A user's guess of the best value."""
+
+    def sample(self, random: np.random.RandomState, *, is_near: bool) -> Any:
+        """Draws a value, near the guess if there is one and it is asked for."""
+        if is_near and self.prior:
+            center, confidence = self.prior.center, self.prior.confidence
+            return self.hyperparameter.sample_near(center, confidence, random)
+        return self.hyperparameter.sample(random)
 
     @property
     def name(self) -> str:
@@ -94,14 +111,20 @@ class Space:
         Unused ones are drawn as well and then left out, so that the others do not depend on them;
         and so are those that the next of `first_points` gives.
         """
-        drawn = [part.hyperparameter.sample(random) for part in self.dimensions]
-        if not self.first_points:
-            return self._assemble(drawn)
-        given = self.first_points.popleft()
-        names = [part.name for part in self.dimensions]
-        return self._assemble(
-            [given.get(name, value) for name, value in zip(names, drawn, strict=True)]
-        )
+        drawn = self.draw(random)
+        if self.first_points:
+            drawn |= self.first_points.popleft()
+        return self._assemble([*drawn.values()])
+
+    @property
+    def centers(self) -> dict[str, Any]:
+        """The values that users guess to be the best ones, by dotted name."""
+        return {part.name: part.prior.center for part in self.dimensions if part.prior}
+
+    def draw(self, random: np.random.RandomState) -> dict[str, Any]:
+        """Draws values of all hyperparameters, by dotted name in the order of `dimensions`."""
+        is_near = bool(self.centers) and random.random_sample() < NEAR_SHARE
+        return {part.name: part.sample(random, is_near=is_near) for part in self.dimensions}
 
     def parse_points(self, points: Sequence[Mapping[str, Any]], path: str) -> list[dict[str, Any]]:
         """Returns points that a user chose, as values by dotted name.
@@ -307,8 +330,16 @@ class _Parser:
                 for problem in error.problems
             ]
             return
-        build = _KINDS[type(parsed)]
-        self.dimensions.append(Dimension(path, build(**parsed.as_dict()), when))
+        fields = {name: getattr(parsed, name) for name in parsed.as_dict()}
+        prior = fields.pop("prior", None)
+        hyperparameter = _KINDS[type(parsed)](**fields)
+        if prior:
+            try:
+                prior.center = hyperparameter.accept(prior.center)
+            except ValueError as error:
+                message = f"got {errors.show(prior.center)}, expected {error}."
+                self._report((*path, "prior", "center"), message)
+        self.dimensions.append(Dimension(path, hyperparameter, when, prior))
 
     def _read_when(self, config: Any, path: tuple[str, ...]) -> dict[str, tuple[Any, ...]]:
         if not isinstance(config, Mapping):

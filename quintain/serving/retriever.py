@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from quintain import errors
-from quintain.nlp.data import line_files
+from quintain.input import line_files
 from quintain.serving import signature_model
 
 _OUTPUT = "vectors"

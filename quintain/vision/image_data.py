@@ -21,7 +21,7 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.files import file_io, file_paths
-from quintain.input import file_marks, input_files, input_reader, row_order
+from quintain.input import file_marks, input_files, input_reader, row_order, saved_datasets
 from quintain.orbit import iterators
 from quintain.process import user_errors
 from quintain.settings import config_definitions
@@ -29,9 +29,6 @@ from quintain.vision import image_configs, shapes
 
 SUFFIXES: Final = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp")
 """Ends of the names of images, in any case."""
-
-_SAVED: Final = "dataset_info.json"
-"""File that `save_to_disk` of the library `datasets` writes."""
 
 _logger = logging.getLogger(__name__)
 
@@ -131,7 +128,7 @@ def find_class_names(
     elif params.tfds_name:
         feature = _find_feature(input_reader.InputReader(params).tfds_info, params)
         names = getattr(feature, "names", None) or ()
-    elif _is_saved(params):
+    elif saved_datasets.is_saved(params.input_path):
         names = getattr(_load_saved(params).features[params.label_field], "names", None) or ()
     elif _is_folder(params):
         names = _list_classes(path)
@@ -168,7 +165,7 @@ def build(
     """
     if _is_drawn(params):
         rows = _Rows(*shapes.draw(params.input_path))
-    elif _is_saved(params):
+    elif saved_datasets.is_saved(params.input_path):
         rows = _read_saved(params, class_names)
     elif _is_folder(params):
         rows = _list_images(params, image_format, class_names)
@@ -212,10 +209,6 @@ def _is_drawn(params: image_configs.ImageDataConfig) -> bool:
 
 def _is_folder(params: image_configs.ImageDataConfig) -> bool:
     return isinstance(params.input_path, str) and file_io.isdir(params.input_path)
-
-
-def _is_saved(params: image_configs.ImageDataConfig) -> bool:
-    return _is_folder(params) and file_io.exists(file_paths.join(params.input_path, _SAVED))
 
 
 def _list_classes(path: str) -> list[str]:
@@ -347,14 +340,7 @@ def _check_classes(
 
 def _load_saved(params: image_configs.ImageDataConfig) -> Any:
     """Returns a `datasets.Dataset`, whose images stay encoded."""
-    try:
-        library = importlib.import_module("datasets")
-    except ImportError as error:
-        raise errors.ConfigError(
-            f"input_path: {params.input_path!r} was written by the package datasets, which can't "
-            f'be imported ({error}). Install it with `pip install "quintain[datasets]"`.'
-        ) from error
-    dataset = library.load_from_disk(params.input_path)
+    dataset = saved_datasets.load(params.input_path)
     for field in ("image_field", "label_field"):
         name = getattr(params, field)
         if name not in dataset.column_names:
@@ -362,7 +348,8 @@ def _load_saved(params: image_configs.ImageDataConfig) -> Any:
                 f"{field}: got {name!r}, expected a column of {params.input_path!r}: "
                 f"{', '.join(dataset.column_names)}.{errors.suggest(name, dataset.column_names)}"
             )
-    return dataset.cast_column(params.image_field, library.Image(decode=False))
+    encoded = importlib.import_module("datasets").Image(decode=False)
+    return dataset.cast_column(params.image_field, encoded)
 
 
 def _read_saved(params: image_configs.ImageDataConfig, class_names: Sequence[str]) -> _Rows:

@@ -1,4 +1,4 @@
-"""Tasks by the command line: killed, resumed to the bit, searched, exported, served.
+"""Every task by the command line: killed, resumed to the bit, searched, exported, served.
 
 A further task is a further function in `TASKS`.
 """
@@ -10,6 +10,7 @@ import pytest
 import urllib3
 
 from tests.e2e import test_experiment_commands as commands
+from tests.hub import tiny_presets
 from tests.integration import kill_and_resume
 
 pytestmark = [
@@ -28,6 +29,12 @@ TRAINER = {
 }
 AVERAGE = {"trainer.optimizer_config.ema.average_decay": 0.9}
 RATE = "trainer.optimizer_config.learning_rate.{}.initial_learning_rate"
+TALK = {
+    "messages": [
+        {"role": "user", "content": "Who are you?"},
+        {"role": "assistant", "content": "A toy."},
+    ]
+}
 
 shell = commands.shell
 
@@ -41,6 +48,29 @@ def shrink(*encoders):
     }
 
 
+def set_batches(train, validation):
+    return {
+        "task.train_data.global_batch_size": train,
+        "task.validation_data.global_batch_size": validation,
+    }
+
+
+def answer_questions(directory):
+    return {"experiment": "question_answering/local", "metric": "final_f1", **shrink("encoder")}
+
+
+def tag(directory):
+    return {"experiment": "tagging/local", "metric": "f1", **shrink("encoder")}
+
+
+def detect_replacements(directory):
+    return {
+        "experiment": "electra/local",
+        "metric": "discriminator_accuracy",
+        **shrink("generator_encoder", "discriminator_encoder"),
+    }
+
+
 def find_texts(directory):
     return {
         "experiment": "dual_encoder/local",
@@ -49,11 +79,58 @@ def find_texts(directory):
     }
 
 
+def classify_images(directory):
+    return {
+        "experiment": "image/local",
+        "metric": "accuracy",
+        "rate": "cosine",
+        "task.model.resnet.width": 4,
+        "task.model.resnet.num_stages": 1,
+        "task.augmentation.mixup": 0.2,
+        **AVERAGE,
+    }
+
+
 def predict_column(directory):
     return {"experiment": "tabular/local", "metric": "rmse", "rate": "cosine", **AVERAGE}
 
 
-TASKS = [find_texts, predict_column]
+def classify_texts(directory):
+    rows = [{"text": text, "label": text.split()[1]} for text in tiny_presets.SENTENCES]
+    path = write_lines(directory / "texts.jsonl", rows)
+    return {
+        "experiment": "hub/text_classification",
+        "metric": "accuracy",
+        "task.label_names": ["good", "bad"],
+        "task.model.preset": tiny_presets.make("bert", directory),
+        "task.model.sequence_length": 8,
+        "task.model.lora.rank": 2,
+        "task.train_data.input_path": path,
+        "task.validation_data.input_path": path,
+        **set_batches(2, 2),
+    }
+
+
+def converse(directory):
+    path = write_lines(directory / "talks.jsonl", [TALK] * 4)
+    return {
+        "experiment": "hub/sft",
+        "metric": "exact_match",
+        "task.model.preset": tiny_presets.make("gpt2", directory),
+        "task.model.sequence_length": 32,
+        "task.model.lora.rank": 2,
+        "task.template.name": "plain",
+        "task.generation.max_new_tokens": 4,
+        "task.train_data.input_path": path,
+        "task.validation_data.input_path": path,
+        **set_batches(1, 1),
+    }
+
+
+TASKS = [
+    answer_questions, tag, detect_replacements, find_texts, classify_images, predict_column,
+    classify_texts, converse,
+]  # fmt: skip
 
 
 def write_lines(path, rows):
@@ -133,3 +210,6 @@ def test_a_task_is_killed_resumed_to_the_bit_searched_exported_and_served(build,
     for model_dir in (directory / "export", directory / "best" / "saved_model"):
         (answers,) = ask(shell, model_dir).values()
         assert len(answers) == 1
+    if experiment.endswith("sft"):
+        answer = ask(shell, killed, "/v1/chat/completions", {"messages": TALK["messages"][:1]})
+        assert answer["choices"][0]["message"]["role"] == "assistant"

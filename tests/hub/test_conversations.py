@@ -97,16 +97,16 @@ def test_what_is_no_conversation_is_named_with_its_line(row, message, tmp_path):
     path.write_text(json.dumps({"messages": TURNS}) + "\n" + json.dumps(row) + "\n")
 
     with pytest.raises(errors.DataError) as found:
-        list(conversations.read(str(path)))
+        list(conversations.read(configs.HubDataConfig(input_path=str(path))))
 
     assert message in str(found.value)
 
 
 def test_bundled_conversations_are_the_same_each_time():
-    name = "bundled:conversations/validation"
-    rows = list(conversations.read(name))
+    params = configs.HubDataConfig(input_path="bundled:conversations/validation")
+    rows = list(conversations.read(params))
 
-    assert rows == list(conversations.read(name))
+    assert rows == list(conversations.read(params))
     assert len(rows) == 200
     with pytest.raises(errors.DataError, match="expected one of bundled:conversations/train"):
         list(bundled.make_conversations("bundled:conversations/test"))

@@ -21,7 +21,8 @@ def test_texts_that_share_a_row_have_the_logits_that_they_have_alone(family, tmp
     preset = tiny_presets.make(family, tmp_path)
     model = presets_lib.load_model(configs.ModelConfig(preset=preset), "CausalLM", 0)
     packed = packing.pack_model(model)
-    ids = np.random.default_rng(1).integers(5, 35, [1, 12]).astype(np.int32)
+    size = model.backbone.vocabulary_size
+    ids = np.random.default_rng(1).integers(5, size, [1, 12]).astype(np.int32)
     documents = np.array([[1] * 5 + [2] * 4 + [3] * 2 + [0]], np.int32)
 
     together = packed({"token_ids": ids, "padding_mask": documents})

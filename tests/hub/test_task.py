@@ -34,6 +34,12 @@ HEADS = {
     "resnet": "image_classification",
 }
 
+FORM = """
+task:
+  model: {{preset: '{preset}', sequence_length: 12, num_classes: {classes}, lora: {{rank: {rank}}}}}
+  train_data: {{input_path: '{path}', global_batch_size: 2}}
+"""
+
 
 def build_task(head, preset, path, **model):
     config = exp_factory.get_exp_config(f"hub/{head}").task
@@ -57,7 +63,7 @@ def list_values(path):
 @pytest.mark.long("Families differ little", but=["bert", "vit"])
 @pytest.mark.slow
 @pytest.mark.parametrize("family", HEADS)
-def test_a_family_learns_by_adapters_that_can_be_merged(family, hub_data, tmp_path):
+def test_a_family_learns_from_one_form_by_adapters_that_can_be_merged(family, hub_data, tmp_path):
     head, path = HEADS[family], hub_data
     if head == "image_classification":
         path = str(tmp_path / "images")
@@ -66,16 +72,19 @@ def test_a_family_learns_by_adapters_that_can_be_merged(family, hub_data, tmp_pa
             keras.utils.save_img(
                 f"{path}/{label}/a.png", np.full([20, 24, 3], 255 * value), scale=False
             )
-    is_classifier = head.endswith("classification")
-    classes = {"num_classes": 2} if is_classifier else {}
     rows = [json.loads(line) for line in pathlib.Path(hub_data).read_text().splitlines()]
     if head == "text_classification":
         path = str(tmp_path / "numbered.jsonl")
         lines = [json.dumps({**row, "label": int(row["label"] == "good")}) for row in rows]
         pathlib.Path(path).write_text("\n".join(lines))
-    lora = {} if family == "resnet" else {"lora": {"rank": 2}}
-    preset = tiny_presets.make(family, tmp_path)
-    task = build_task(head, preset, path, **classes, **lora)
+    preset, rank = tiny_presets.make(family, tmp_path), 0 if family == "resnet" else 2
+    classes = 2 if head.endswith("classification") else 0
+    form = tmp_path / "form.yaml"
+    form.write_text(FORM.format(preset=preset, path=path, classes=classes, rank=rank))
+    options = experiment_parser.ParseConfigOptions(
+        experiment=f"hub/{head}", config_file=[str(form)]
+    )
+    task = task_lib.HubTask(experiment_parser.parse(options).params.task)
     model = task.build_model()
     batch = next(iter(task.build_inputs(task.task_config.train_data)))
     optimizer, metrics = keras.optimizers.Adam(0.02), task.build_metrics()
@@ -87,7 +96,7 @@ def test_a_family_learns_by_adapters_that_can_be_merged(family, hub_data, tmp_pa
     merged = task.build_merged(model)
     expected = model(batch[0], training=False)
     np.testing.assert_allclose(merged(batch[0], training=False), expected, atol=1e-5)
-    if lora:
+    if rank:
         assert len(merged.variables) < len(model.variables)
 
 
@@ -263,6 +272,7 @@ def test_a_bad_line_is_named_before_the_first_step(row, message, tmp_path):
         ("masked_lm", {"lora": {"rank": 1, "layers": ["x"]}}, "'x' matches no layer that takes"),
         ("masked_lm", {"sequence_length": 65}, "task.model.sequence_length: got 65, but "),
         ("masked_lm", {"preset": "/none"}, "task.model.preset: '/none' can't be loaded"),
+        ("text_classification", {}, "task.label_names: got none, but "),
     ],
 )
 def test_what_does_not_fit_the_preset_is_named(head, model, message, bert_preset):
@@ -294,6 +304,26 @@ def test_experiments_are_parsed_without_keras_hub():
     )
 
     assert experiment_parser.parse(options).params.task.model.lora.rank == 0
+
+
+def test_images_are_not_read_from_entries():
+    config = exp_factory.get_exp_config("hub/image_classification").task
+    config.train_data.tfds_name = "mnist"
+
+    assert [field for field, _ in config.check()] == ["train_data.tfds_name"]
+
+
+@pytest.mark.slow
+def test_a_classifier_is_a_keras_file_but_nothing_for_transformers(adapted_run, tmp_path):
+    run = trained_run.load(str(adapted_run))
+    features, _ = next(iter(run.task.build_inputs(run.task.task_config.validation_data)))
+
+    run.task.save(run.model, str(tmp_path), "keras")
+
+    found = keras.saving.load_model(tmp_path / "model.keras")(features, training=False)
+    np.testing.assert_allclose(found, run.model(features, training=False), atol=1e-6)
+    with pytest.raises(errors.ConfigError, match=r"\(only causal models are written\)"):
+        run.task.save(run.model, str(tmp_path), "transformers")
 
 
 @pytest.mark.slow

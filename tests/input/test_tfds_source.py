@@ -205,8 +205,9 @@ def test_a_wrong_feature_is_an_error(make_params):
         input_reader.InputReader(params).read()
 
 
-def test_training_on_an_empty_part_is_an_error(make_params):
-    params = make_params(tfds_split="train[:0]", is_training=True)
+@pytest.mark.parametrize("is_training", [True, False])
+def test_an_empty_part_is_an_error(make_params, is_training):
+    params = make_params(tfds_split="train[:0]", is_training=is_training)
 
     with pytest.raises(errors.DataError, match=r"got 'train\[:0\]', which holds no example"):
         input_reader.InputReader(params).read()

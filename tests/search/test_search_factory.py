@@ -55,6 +55,30 @@ def run(name, most_ready=None, **fields):
     )
 
 
+@pytest.mark.parametrize("name", SEARCHERS)
+def test_the_first_trial_has_what_the_user_guesses(name):
+    prior = {"center": 0.25, "confidence": "high"}
+    config = {
+        "hyperparameters": {
+            "x": {"type": "double", "minval": -1, "maxval": 1, "count": 3, "prior": prior},
+        },
+        "searcher": {"name": name, "metric": "loss", **SEARCHERS[name]},
+        "reproducibility": {"experiment_seed": 7},
+    }
+    if name == "grid":
+        with pytest.raises(errors.ConfigError, match=r"hyperparameters\.x\.prior: a grid"):
+            search_factory.build_searcher(experiment_spec.parse(config))
+        return
+    result = simulate.simulate(
+        search_factory.build_searcher(experiment_spec.parse(config)), lambda *_: 1.0
+    )
+
+    drawn = [point["x"] for point in result.hparams.values()]
+    assert drawn[0] == 0.25
+    # Half of the others are within two deviations, of 0.1.
+    assert name == "single" or sum(abs(x - 0.25) < 0.2 for x in drawn) >= 2
+
+
 @pytest.mark.parametrize("name", ["random", "grid", "sync_halving", "adaptive_simple"])
 def test_a_search_that_may_hold_few_trials_ready_tries_as_many(name):
     free = run(name)

@@ -170,3 +170,60 @@ def test_points_outside_of_the_space_are_refused():
         ("p[1].c", "got 4, expected 3, a constant."),
         ("p[1].net.units", "got 1.5, expected a whole number from 1 to 64."),
     ]
+
+
+PRIORS = {
+    "rate": {
+        "type": "log", "minval": -4, "maxval": 0, "prior": {"center": 1e-3, "confidence": "high"},
+    },
+    "units": {"type": "int", "minval": 1, "maxval": 101, "prior": {"center": 100}},
+    "keep": {
+        "type": "double", "minval": 0.0, "maxval": 1.0,
+        "prior": {"center": 0.5, "confidence": "low"},
+    },
+    "kind": {"type": "categorical", "vals": ["a", "b", "c"], "prior": {"center": "b"}},
+    "free": {"type": "double", "minval": 0.0, "maxval": 1.0},
+}  # fmt: skip
+
+
+def test_half_of_the_points_are_drawn_near_what_users_guess():
+    space, random = space_lib.Space.parse(PRIORS), np.random.RandomState(3)
+    points = [space.sample(random) for _ in range(4000)]
+
+    def share(is_near):
+        return np.mean([is_near(point) for point in points])
+
+    # Within one deviation are 0.683 of the near half, and of the others what the range has.
+    half = 0.683 / 2
+    assert share(lambda p: abs(np.log10(p["rate"]) + 3) < 0.2) == pytest.approx(
+        half + 0.5 * 0.4 / 4, abs=0.03
+    )
+    # A normal distribution of deviation 0.25 within two deviations of its centre.
+    assert share(lambda p: abs(p["keep"] - 0.5) < 0.25) == pytest.approx(
+        0.5 * 0.683 / 0.954 + 0.25, abs=0.03
+    )
+    assert share(lambda p: p["kind"] == "b") == pytest.approx(
+        0.5 * (0.75 + 0.25 / 3) + 0.5 / 3, abs=0.03
+    )
+    assert share(lambda p: p["units"] > 80) == pytest.approx(0.5 * 0.97 + 0.5 * 0.2, abs=0.03)
+    assert {p["units"] for p in points} <= set(range(1, 102))
+    assert share(lambda p: p["free"] < 0.5) == pytest.approx(0.5, abs=0.03)
+    # All of a point is near, or none of it.
+    kinds = [p["kind"] == "b" for p in points if abs(np.log10(p["rate"]) + 3) > 1]
+    assert np.mean(kinds) == pytest.approx(1 / 3, abs=0.04)
+
+
+def test_a_guess_has_to_be_in_its_range():
+    problems = {
+        "rate": {"type": "log", "minval": -4, "maxval": 0, "prior": {"center": 3}},
+        "kind": {"type": "categorical", "vals": ["a"], "prior": {"center": "b"}},
+        "units": {"type": "int", "minval": 1, "maxval": 5, "prior": {"confidence": "sure"}},
+    }
+
+    with pytest.raises(errors.ConfigError) as caught:
+        space_lib.Space.parse(problems, "hyperparameters")
+
+    text = str(caught.value)
+    assert "hyperparameters.rate.prior.center: got 3, expected a number from 0.0001 to 1." in text
+    assert "hyperparameters.kind.prior.center: got 'b', expected one of 'a'." in text
+    assert "hyperparameters.units.prior.confidence: got 'sure'" in text

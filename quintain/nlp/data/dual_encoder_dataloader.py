@@ -24,13 +24,12 @@ from typing_extensions import override
 from quintain import errors
 from quintain.config import base_config
 from quintain.core.steps import autograph
-from quintain.input import input_reader
+from quintain.input import input_reader, line_files
 from quintain.nlp.data import (
     bert_inputs,
     data_loader,
     data_loader_factory,
     labelled_files,
-    line_files,
 )
 from quintain.nlp.data.corpora import bundled_corpora
 from quintain.nlp.data.masked import bert_vocabulary

@@ -17,8 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from quintain import errors
-from quintain.input import input_files
-from quintain.nlp.data import line_files
+from quintain.input import input_files, line_files
 from quintain.orbit import iterators
 
 LabelType = Literal["int", "float"]

@@ -18,8 +18,8 @@ from typing_extensions import override
 
 from quintain import errors
 from quintain.core.steps import autograph
-from quintain.input import input_files, input_reader
-from quintain.nlp.data import data_loader, data_loader_factory, line_files
+from quintain.input import input_files, input_reader, line_files
+from quintain.nlp.data import data_loader, data_loader_factory
 from quintain.nlp.data.corpora import bundled_corpora
 from quintain.nlp.data.masked import bert_vocabulary, masking, text_packing
 from quintain.optimization.configs import ranges

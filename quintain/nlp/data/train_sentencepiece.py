@@ -13,8 +13,8 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.files import file_io, whole_files
-from quintain.input import input_files, input_sources, tfds_source
-from quintain.nlp.data import line_files, tokenizers
+from quintain.input import input_files, input_sources, line_files, tfds_source
+from quintain.nlp.data import tokenizers
 from quintain.orbit import iterators
 from quintain.reference import reference_names
 from quintain.settings import config_definitions as cfg

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Iterator
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from annotated_types import Ge, Gt, Le, Len
 
@@ -20,6 +20,18 @@ Number = Annotated[float, Ge(-1e300), Le(1e300)]
 """A number whose double is finite, too."""
 
 Count = Annotated[int, Gt(0)]
+
+
+@dataclasses.dataclass
+class PriorConfig(base_config.Config):
+    """A user's guess of the best value; half of the points that are drawn are near it."""
+
+    center: object = None
+    """The value, which the first trial has."""
+
+    confidence: Literal["low", "medium", "high"] = "medium"
+    """How near: a deviation of 25, 10 or 5 % of the range; of categories, the value itself with 50,
+    75 or 90 %."""
 
 
 @dataclasses.dataclass
@@ -49,6 +61,9 @@ class CategoricalConfig(HyperparameterConfig):
     vals: Annotated[list[object], Len(1)]
     """The values."""
 
+    prior: PriorConfig | None = None
+    """Guess of the best value."""
+
 
 @dataclasses.dataclass(kw_only=True)
 class _RangeConfig(HyperparameterConfig):
@@ -62,6 +77,9 @@ class _RangeConfig(HyperparameterConfig):
 
     count: Count | None = None
     """Points of a grid."""
+
+    prior: PriorConfig | None = None
+    """Guess of the best value."""
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields a range that is empty."""

@@ -5,8 +5,9 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors
-from quintain.nlp.data import line_files, tokenizers
+from quintain.input import line_files
 from quintain.nlp.data import pretrain_text_dataloader as loaders
+from quintain.nlp.data import tokenizers
 from quintain.nlp.data.masked import bert_vocabulary
 
 LINES = [f"the {word} of number {number}" for number in range(40) for word in ("house", "tree")]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from quintain import errors
-from quintain.nlp.data import line_files
+from quintain.input import line_files
 
 
 @dataclasses.dataclass(frozen=True)

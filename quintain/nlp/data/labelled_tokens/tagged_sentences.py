@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from quintain import errors
-from quintain.nlp.data import line_files
+from quintain.input import line_files
 from quintain.nlp.data.labelled_tokens import token_examples
 
 IGNORED: Final = -1

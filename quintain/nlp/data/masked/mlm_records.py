@@ -23,8 +23,7 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.files import file_io, file_paths, whole_files
-from quintain.input import input_files
-from quintain.nlp.data import line_files
+from quintain.input import input_files, line_files
 from quintain.nlp.data.masked import (
     bert_vocabulary,
     disk_shuffle,

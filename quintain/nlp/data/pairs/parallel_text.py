@@ -9,7 +9,7 @@ import logging
 from collections.abc import Sequence
 
 from quintain import errors
-from quintain.nlp.data import line_files
+from quintain.input import line_files
 
 Pair = tuple[str, str]
 

@@ -2,7 +2,8 @@ import gzip
 
 import pytest
 
-from quintain.nlp.data import labelled_files, line_files
+from quintain.input import line_files
+from quintain.nlp.data import labelled_files
 from quintain.nlp.data.pairs import parallel_text
 
 ODD = ["fine\tgut", "a\rb\tc", "a\0\tb", "c\rd\te", "w " * 120_000 + "\tx"]
@@ -51,3 +52,13 @@ def test_odd_lines_of_labelled_files_are_counted(tmp_path, caplog):
     labelled_files.check_tsv([str(path)], columns, None, labelled_files.LabelRange())
 
     check_said(caplog, path, first=1)
+
+
+@pytest.mark.parametrize("name", ["dev.json", "dev.jsonl.gz"])
+def test_a_long_line_of_json_is_not_odd(tmp_path, caplog, name):
+    path = tmp_path / name
+    line = b'["' + b"a" * (line_files.MAX_CHARACTERS + 1) + b'"]\n'
+    path.write_bytes(gzip.compress(line) if name.endswith(".gz") else line)
+
+    assert len(list(line_files.read(str(path)))) == 1
+    assert not caplog.messages

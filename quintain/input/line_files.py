@@ -15,7 +15,8 @@ from quintain.files import file_io
 _CHUNK_BYTES: Final = 2**24
 _SHOWN_CHARACTERS: Final = 60
 MAX_CHARACTERS: Final = 50_000
-"""More than any sentence or review has; such a line is mostly a file whose line ends are lost."""
+"""More than any sentence or review has; such a line is mostly a file whose line ends are lost. JSON
+may have as many in a line as it wants."""
 
 _CARRIAGE_RETURN: Final = (
     "have a carriage return that ends no line",
@@ -133,8 +134,9 @@ def _odd_counted(path: str, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[
     """Yields lines as they are, and warns at the end of those that are odd."""
     counts: collections.Counter[tuple[str, str]] = collections.Counter()
     first: dict[tuple[str, str], int] = {}
+    is_json = path.removesuffix(".gz").endswith((".json", ".jsonl"))
     for number, line in lines:
-        for kind in _find_kinds(line):
+        for kind in _find_kinds(line, is_json):
             counts[kind] += 1
             first.setdefault(kind, number)
         yield number, line
@@ -146,10 +148,10 @@ def _odd_counted(path: str, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[
             _logger.warning("%s", message)
 
 
-def _find_kinds(line: str) -> Iterator[tuple[str, str]]:
+def _find_kinds(line: str, is_json: bool) -> Iterator[tuple[str, str]]:
     if "\r" in line:
         yield _CARRIAGE_RETURN
     if "\0" in line:
         yield _NUL
-    if len(line) > MAX_CHARACTERS:
+    if len(line) > MAX_CHARACTERS and not is_json:
         yield _LONG
