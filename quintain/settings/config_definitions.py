@@ -146,7 +146,7 @@ class EarlyStoppingConfig(base_config.Config):
 
 @dataclasses.dataclass
 class ParametrizationConfig(base_config.Config):
-    """How start and learning rates of weights follow from the width of the model."""
+    """Start and learning rates of weights, by the width of the model."""
 
     type: Literal["standard", "mup"] = "standard"
     """`mup` lets a learning rate that was found at the base width hold at every width."""
