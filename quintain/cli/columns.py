@@ -9,7 +9,7 @@ from quintain.config import provenance
 from quintain.records.rows import checkpoint as checkpoint_lib
 from quintain.records.rows import experiment as experiment_lib
 from quintain.records.rows import states, trial
-from quintain.records.views import metric_order, trial_names
+from quintain.records.views import metric_order, seeds, trial_names
 
 
 def format_hparams(hparams: Mapping[str, Any]) -> str:
@@ -30,6 +30,11 @@ TRIAL_COLUMNS: Final[tuple[output.Column[trial.TrialRecord], ...]] = (
     output.Column("best", lambda row: row.best_metric),
     output.Column("latest", lambda row: row.latest_metric),
     output.Column("restarts", lambda row: row.restarts, is_optional=True),
+    output.Column(
+        "further seed",
+        lambda row: row.request_id.partition(seeds.REPLICATE)[2],
+        is_optional=True,
+    ),
     output.Column("hparams", lambda row: row.hparams, format_hparams, can_shrink=True),
     output.Column("reason", lambda row: row.reason, can_shrink=True, is_optional=True),
 )
@@ -126,6 +131,20 @@ def to_best_row(
     }
 
 
+def describe_standing(standing: seeds.Standing, searcher: Mapping[str, Any]) -> dict[str, str]:
+    """Returns what several seeds say about a setting, as fields; none if there is one."""
+    if standing.low is None or standing.high is None:
+        return {}
+    mean, low, high = (
+        seeds.format_metric(value, searcher)
+        for value in (standing.mean, standing.low, standing.high)
+    )
+    fields = {f"mean of {standing.num_seeds} seeds": f"{mean} (95 %: {low} to {high})"}
+    if standing.lead is not None:
+        fields[f"than trial {standing.lead.trial_id}"] = standing.lead.text
+    return fields
+
+
 def format_metric(value: float | None, searcher: Mapping[str, Any]) -> str:
     """Returns a value of the searched metric in the format that the experiment has for it.
 
@@ -143,6 +162,15 @@ def list_best_columns(searcher: Mapping[str, Any]) -> Sequence[output.Column[dic
         output.Column("trial", lambda row: row["trial"]),
         output.Column(
             "metric", lambda row: row["metric"], lambda value: format_metric(value, searcher)
+        ),
+        *(
+            output.Column(
+                name,
+                lambda row, name=name: None if row["low"] is None else row[name],
+                lambda value: format_metric(value, searcher),
+                is_optional=True,
+            )
+            for name in ("mean", "low", "high")
         ),
         output.Column("batches", lambda row: row["batches"]),
         output.Column("hparams", lambda row: row["hparams"], format_hparams, can_shrink=True),

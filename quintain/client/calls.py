@@ -20,7 +20,7 @@ from quintain.records.rows import experiment as experiment_lib
 from quintain.records.rows import log, metric, registered_model, states
 from quintain.records.rows import node as node_lib
 from quintain.records.rows import trial as trial_lib
-from quintain.records.views import following, importance, master_status, trial_table
+from quintain.records.views import following, importance, master_status, seeds, trial_table
 
 _COMMAND_SECS: Final = 600.0
 """Seconds to wait for a command: one that copies code or deletes checkpoints takes a while."""
@@ -62,6 +62,15 @@ class Calls(abc.ABC):
         Args:
             experiment_id: The experiment.
             cursor: What the answer before has as its `cursor`; all trials are told if it is empty.
+        """
+
+    @call("GET", "/experiments/{experiment_id}/best")
+    def list_best(self, experiment_id: int, *, top: int = 10) -> list[seeds.Standing]:
+        """Returns the best settings of an experiment, the best first; see `seeds.rank_settings`.
+
+        Args:
+            experiment_id: The experiment.
+            top: How many.
         """
 
     @call("GET", "/experiments/{experiment_id}/provenance")

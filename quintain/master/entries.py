@@ -13,7 +13,7 @@ from quintain.master.machine import experiment_machine, trial_machine
 from quintain.master.placing import pools, unmet_needs
 from quintain.master.processes import launcher
 from quintain.records.config import checkpoint_storage_config, experiment_spec
-from quintain.records.rows import experiment, launch, node, trial, workload
+from quintain.records.rows import experiment, launch, log, node, trial, workload
 from quintain.records.views import master_status
 from quintain.store import session as session_lib
 
@@ -347,6 +347,14 @@ def write_effects(session: session_lib.Session, entry: Entry, effects: effects_l
     for request_id in effects.changed:
         if request_id not in created or request_id in effects.ended:
             session.update_trial(entry.build_trial_record(request_id))
+    if effects.notes:
+        now = time.time()
+        session.add_logs(
+            [
+                log.LogRow(entry.trial_ids[name], now, log.LogSource.MASTER, text)
+                for name, text in effects.notes
+            ]
+        )
     record = entry.build_experiment_record()
     if record != entry.record:
         session.update_experiment(record)

@@ -53,7 +53,7 @@ def build_config(content: Mapping[str, Any]) -> experiment_spec.ExperimentSpec:
     Raises:
         ConfigError: Listing all that is wrong.
     """
-    config = experiment_spec.parse(content)
+    config = search_factory.settle(experiment_spec.parse(content))
     search_factory.check(config)
     return config
 

@@ -22,7 +22,8 @@ from quintain.search import space as space_lib
 WORST_METRIC: Final = math.inf
 """What a trial that failed counts as."""
 
-_MAX_SEED: Final = 2**31
+MAX_SEED: Final = 2**31
+"""Seeds of trials are below."""
 
 
 class ExitReason(enum.StrEnum):
@@ -92,7 +93,15 @@ class Shutdown:
     has_failed: bool = False
 
 
-Operation = Create | Train | Validate | Checkpoint | Close | Shutdown
+@dataclasses.dataclass(frozen=True, slots=True)
+class Note:
+    """Write a line into the log of a trial."""
+
+    request_id: str
+    text: str
+
+
+Operation = Create | Train | Validate | Checkpoint | Close | Shutdown | Note
 
 
 class SearchMethod(abc.ABC):
@@ -225,7 +234,7 @@ class SearchMethod(abc.ABC):
         if hparams is None:
             hparams = self.space.sample(self.random)
         request_id = str(uuid.UUID(bytes=self.random.bytes(16), version=4))
-        return Create(request_id, hparams, int(self.random.randint(0, _MAX_SEED)), parent)
+        return Create(request_id, hparams, int(self.random.randint(0, MAX_SEED)), parent)
 
 
 def train_and_validate(request_id: str, length: int) -> list[Operation]:

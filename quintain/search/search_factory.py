@@ -1,5 +1,6 @@
 """Factory of the search that an experiment's config describes."""
 
+import functools
 import importlib
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -8,7 +9,7 @@ import numpy as np
 
 from quintain import errors
 from quintain.records.config import experiment_spec, searcher_config
-from quintain.search import base_search, searcher
+from quintain.search import base_search, replication, searcher
 from quintain.search import space as space_lib
 
 Build = Callable[..., base_search.SearchMethod]
@@ -21,16 +22,42 @@ def build_searcher(config: experiment_spec.ExperimentSpec) -> searcher.Searcher:
     Raises:
         ConfigError: If the hyperparameters are malformed, or the method can't search them.
     """
+    seed = _find_seed(config)
+    build = functools.partial(_build_first, config)
+    replicate = config.searcher.replicate
+    if replicate is None or not replicate.top:
+        method = build(config.searcher)
+    else:
+        method = replication.build(config.searcher, build, seed)
+    return searcher.Searcher(method, smaller_is_better=config.searcher.smaller_is_better)
+
+
+def settle(config: experiment_spec.ExperimentSpec) -> experiment_spec.ExperimentSpec:
+    """Returns the config of a new search, which says whether its finalists are replicated.
+
+    Raises:
+        ConfigError: If the hyperparameters are malformed, or the method can't search them.
+    """
+    return replication.settle(config, functools.partial(_build_first, config))
+
+
+def _build_first(
+    config: experiment_spec.ExperimentSpec, method: searcher_config.SearcherConfig
+) -> base_search.SearchMethod:
+    """Builds a method, or one like it, for the hyperparameters of an experiment."""
     space = space_lib.Space.parse(config.hyperparameters)
-    points = space.parse_points(config.searcher.initial_points, "searcher.initial_points")
+    points = space.parse_points(method.initial_points, "searcher.initial_points")
     space.first_points.extend([*points, space.centers] if space.centers else points)
+    return build_method(method, space, searcher.new_random(_find_seed(config)))
+
+
+def _find_seed(config: experiment_spec.ExperimentSpec) -> int:
     seed = config.reproducibility.experiment_seed
     if seed is None:
         raise errors.ConfigError(
             "reproducibility.experiment_seed: got None; `experiment_spec.parse` sets it."
         )
-    method = build_method(config.searcher, space, searcher.new_random(seed))
-    return searcher.Searcher(method, smaller_is_better=config.searcher.smaller_is_better)
+    return seed
 
 
 def check(

@@ -81,6 +81,7 @@ def estimate(
         is_enough: Asked again and again whether to stop there.
     """
     random = np.random.RandomState(config.reproducibility.experiment_seed)
+    config = search_factory.settle(config)
     small = shrink(config, max_trials)
     done = simulate(
         search_factory.build_searcher(small),
@@ -115,7 +116,9 @@ def shrink(
     if budget:
         # A trial of the first rung takes at least a unit, and each rung about as much as the first.
         change["budget"] = min(budget, max(max_trials, 2 * method.max_length))
-    return config.replace(searcher=method.replace(**change)) if change else config
+    if not change:
+        return config
+    return config.replace(searcher=method.replace(**change, replicate={"top": 0}))
 
 
 def simulate(  # noqa: C901 - one case for each kind of operation
@@ -165,6 +168,8 @@ def simulate(  # noqa: C901 - one case for each kind of operation
                 queue.extend(search.record(searcher.Checkpointed(request_id)))
             case base_search.Close(request_id):
                 queue.extend(search.record(searcher.Closed(request_id)))
+            case base_search.Note():
+                pass
             case base_search.Shutdown():
                 result.is_over = True
                 return result

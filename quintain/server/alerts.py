@@ -18,6 +18,7 @@ from quintain import errors
 from quintain.client.home import home as home_lib
 from quintain.records.config import experiment_sections
 from quintain.records.rows import change, codec, experiment, states, trial
+from quintain.records.views import metric_order
 from quintain.server import alert_delivery
 from quintain.store import store as store_lib
 
@@ -225,13 +226,10 @@ def build_report(
     """Returns what is told of an experiment that has ended."""
     found = record.config.get("searcher")
     searcher = found if isinstance(found, dict) else {}
-    sign = 1.0 if searcher.get("smaller_is_better", True) else -1.0
     measured = [
-        (sign * one.best_metric, one)
-        for one in trials
-        if one.best_metric is not None and math.isfinite(one.best_metric)
+        one for one in trials if one.best_metric is not None and math.isfinite(one.best_metric)
     ]
-    best = min(measured, key=lambda pair: (pair[0], pair[1].id))[1] if measured else None
+    best = metric_order.find_best(measured, searcher)
     counts = {state.value: 0 for state in states.TrialState}
     for one in trials:
         counts[one.state.value] += 1

@@ -16,7 +16,7 @@ from quintain.records.config import provenance
 from quintain.records.rows import checkpoint as checkpoint_lib
 from quintain.records.rows import curve, launch, log, metric, states
 from quintain.records.rows import trial as trial_lib
-from quintain.records.views import following, importance, master_status, trial_table
+from quintain.records.views import following, importance, master_status, seeds, trial_table
 from quintain.server import checkpoint_files, log_pages, tables
 from quintain.server.feed import cursors, summaries
 
@@ -192,6 +192,12 @@ class DirectCalls(calls.Calls):
         with self.store.reading() as session:
             session.get_experiment(experiment_id)
             return tables.read_curves(session, experiment_id, metrics, trial_ids)
+
+    @override
+    def list_best(self, experiment_id: int, *, top: int = 10) -> list[seeds.Standing]:
+        with self.store.reading() as session:
+            searcher = session.get_experiment(experiment_id).config.get("searcher", {})
+            return seeds.list_standings(session.list_trials(experiment_id), searcher, top)
 
     @override
     def get_importances(

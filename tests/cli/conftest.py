@@ -11,7 +11,7 @@ from quintain.client.home import home as home_lib
 from quintain.master import scheduling, shared_state, user_commands
 from quintain.records.config import provenance
 from quintain.records.rows import checkpoint, experiment, log, metric, states, trial
-from quintain.records.views import following, importance, master_status, trial_table
+from quintain.records.views import following, importance, master_status, seeds, trial_table
 from quintain.server import direct_calls
 from quintain.store import store as store_lib
 from quintain.testing import store_case
@@ -184,6 +184,10 @@ class FakeCalls(calls.Calls):
     def select_trials(self, experiment_id, selection):
         rows = self.get_table(experiment_id).select(selection.where, selection.sort)
         return [self.list_trials(experiment_id)[row] for row in selection.cut(rows)]
+
+    def list_best(self, experiment_id, *, top=10):
+        searcher = self.get_experiment(experiment_id).config["searcher"]
+        return seeds.list_standings(self.list_trials(experiment_id), searcher, top)
 
     def get_importances(self, experiment_id, *, metric_name="", evaluator):
         self.get_experiment(experiment_id)

@@ -48,10 +48,11 @@ def shrink(*encoders):
     }
 
 
-def set_batches(train, validation):
+def read_records(path, batch_size):
     return {
-        "task.train_data.global_batch_size": train,
-        "task.validation_data.global_batch_size": validation,
+        f"task.{part}_data.{name}": value
+        for part in ("train", "validation")
+        for name, value in {"input_path": path, "global_batch_size": batch_size}.items()
     }
 
 
@@ -63,6 +64,14 @@ def tag(directory):
     return {"experiment": "tagging/local", "metric": "f1", **shrink("encoder")}
 
 
+def detect_replacements(directory):
+    return {
+        "experiment": "electra/local",
+        "metric": "discriminator_accuracy",
+        **shrink("generator_encoder", "discriminator_encoder"),
+    }
+
+
 def find_texts(directory):
     return {
         "experiment": "dual_encoder/local",
@@ -71,8 +80,34 @@ def find_texts(directory):
     }
 
 
+def classify_images(directory):
+    return {
+        "experiment": "image/local",
+        "metric": "accuracy",
+        "rate": "cosine",
+        "task.model.resnet.width": 4,
+        "task.model.resnet.num_stages": 1,
+        "task.augmentation.mixup": 0.2,
+        **AVERAGE,
+    }
+
+
 def predict_column(directory):
     return {"experiment": "tabular/local", "metric": "rmse", "rate": "cosine", **AVERAGE}
+
+
+def classify_texts(directory):
+    rows = [{"text": text, "label": text.split()[1]} for text in tiny_presets.SENTENCES]
+    path = write_lines(directory / "texts.jsonl", rows)
+    return {
+        "experiment": "hub/text_classification",
+        "metric": "accuracy",
+        "task.label_names": ["good", "bad"],
+        "task.model.preset": tiny_presets.make("bert", directory),
+        "task.model.sequence_length": 8,
+        "task.model.lora.rank": 2,
+        **read_records(path, 2),
+    }
 
 
 def converse(directory):
@@ -85,13 +120,14 @@ def converse(directory):
         "task.model.lora.rank": 2,
         "task.template.name": "plain",
         "task.generation.max_new_tokens": 4,
-        "task.train_data.input_path": path,
-        "task.validation_data.input_path": path,
-        **set_batches(1, 1),
+        **read_records(path, 1),
     }
 
 
-TASKS = [answer_questions, tag, find_texts, predict_column, converse]
+TASKS = [
+    answer_questions, tag, detect_replacements, find_texts, classify_images, predict_column,
+    classify_texts, converse,
+]  # fmt: skip
 
 
 def write_lines(path, rows):

@@ -24,6 +24,13 @@ from quintain.records.rows import checkpoint, exit_codes, states, trial, workloa
 SEARCHES = {
     "single": {"name": "single", "max_length": 10},
     "random": {"name": "random", "max_length": 6, "max_trials": 5, "max_concurrent_trials": 3},
+    "replicated": {
+        "name": "random",
+        "max_length": 6,
+        "max_trials": 12,
+        "max_concurrent_trials": 3,
+        "replicate": {"top": 3},
+    },
     "adaptive_simple": {"name": "adaptive_simple", "max_length": 16, "max_trials": 8},
     "pbt": {
         "name": "pbt",

@@ -9,7 +9,13 @@ import pytest
 from quintain import errors
 from quintain.store import store as store_lib
 
-SEARCH = {"name": "random", "max_length": 6, "max_trials": 30, "max_concurrent_trials": 8}
+SEARCH = {
+    "name": "random",
+    "max_length": 6,
+    "max_trials": 30,
+    "max_concurrent_trials": 8,
+    "replicate": "none",
+}
 
 
 @pytest.fixture

@@ -29,3 +29,20 @@ def test_a_large_cluster_holds_few_trials_ready_beyond_those_of_its_slots(
 
     with store.reading() as session:
         assert len(session.list_trials(number)) == 1200 + 1024
+
+
+def test_a_new_search_says_in_its_log_that_finalists_are_trained_again(
+    make_master, config_text, store
+):
+    search = {"name": "random", "max_length": 10, "max_trials": 18}
+
+    record = make_master().commands.create_experiment(config_text(search), None)
+
+    assert record.config["searcher"]["replicate"] == {"top": 3, "seeds": 2, "paired": True}
+    with store.reading() as session:
+        first = session.list_trials(record.id)[0]
+        texts = [row.text for row in session.list_logs(first.id)]
+    assert texts == [
+        "Of this search, up to 6 trainings repeat the 3 best trials with 2 further seeds. "
+        "searcher.replicate says how many; 'none' is off."
+    ]

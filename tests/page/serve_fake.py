@@ -52,6 +52,7 @@ class Home:
         self.start = time.time() - 3600
         self.id = secrets.token_hex(4)
         self.cursor = 0
+        self.standings: list[dict[str, Any]] = []
         self.trials = [self.make_trial(number) for number in range(1, num_trials + 1)]
         for at, one in enumerate(self.trials):
             one["hparams"] = self.trials[at - at % num_seeds]["hparams"]
@@ -349,6 +350,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             ),
             "/experiments/1/table": self.home.to_table,
             "/experiments/1/search": self.home.to_search,
+            "/experiments/1/best": lambda: self.home.standings,
             "/experiments/1/importance": lambda: {
                 "evaluator": "fanova",
                 "num_trials": len(self.home.trials),

@@ -146,6 +146,32 @@ def test_overview_has_the_best_trial_its_use_and_what_became_of_the_others(serve
     expect(page.get_by_text("stopped, rung 0")).to_have_count(5)
 
 
+def test_overview_says_what_further_seeds_decided(serve, open_page):
+    server = serve(num_trials=20)
+    server.home.trials[18]["request_id"], server.home.trials[19]["request_id"] = "r3+1", "r3+2"
+    text = "0.01 better by 2 paired seeds (95 %: -0.01 to 0.03), a tie"
+    server.home.standings = [
+        {
+            "trial_ids": [3, 20, 19], "num_seeds": 2, "mean": 0.81, "low": 0.7, "high": 0.92,
+            "lead": {"trial_id": 7, "text": text},
+        },
+        {
+            "trial_ids": [7, 18], "num_seeds": 2, "mean": 0.8, "low": None, "high": None,
+            "lead": None,
+        },
+        {"trial_ids": [8], "num_seeds": 1, "mean": 0.9, "low": None, "high": None, "lead": None},
+    ]  # fmt: skip
+
+    page = open_page(server, "#/experiments/1")
+
+    seeds = page.get_by_role("region", name="Further seeds")
+    expect(seeds).to_contain_text(f"Trial 3 is {text} (than trial 7).")
+    expect(seeds.get_by_role("row")).to_have_count(3)
+    expect(seeds.get_by_role("row").nth(1)).to_contain_text("0.7 to 0.92")
+    expect(page.get_by_role("heading", name="Best: trial 3")).to_be_visible()
+    expect(page.locator(".facts")).to_contain_text("by trial 3")
+
+
 def test_link_shows_the_same_view(serve, open_page):
     server = serve(num_trials=200)
     page = open_page(server, "#/experiments/1?tab=trials")

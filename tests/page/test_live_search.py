@@ -28,6 +28,7 @@ searcher:
   num_rungs: 3
   divisor: 2
   max_trials: 40
+  replicate: none
 reproducibility: {experiment_seed: 7}
 """
 VIEWS = ("curves", "parallel", "scatter", "importance", "compare", "search", "timeline", "logs")

@@ -74,6 +74,8 @@ class Play:
                     words.append(f"save {self._letters[name]}")
                 case base_search.Close(name):
                     words.append(f"close {self._letters[name]}")
+                case base_search.Note(name, _):
+                    words.append(f"note {self._letters[name]}")
                 case base_search.Shutdown(has_failed):
                     words.append("failed" if has_failed else "over")
             is_train = isinstance(operation, base_search.Train)

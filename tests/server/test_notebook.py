@@ -105,6 +105,26 @@ def test_tables_show_text_as_text(platform):
     assert "<script" not in table + own + listed
 
 
+@pytest.mark.slow
+def test_further_seeds_decide_what_is_best(platform, store):
+    with store.transaction() as session:
+        for name, seed, best in (("b", 4, 0.4), ("b+1", 1, 0.5), ("b+2", 2, 0.6)):
+            session.add_trial(
+                trial.TrialRecord(
+                    0, 1, name, states.TrialState.COMPLETED, {"lr": 0.2}, seed, best_metric=best
+                )
+            )
+
+    found = platform.experiment(1)
+    standings = found.standings()
+
+    (best, first, *_) = found.best_trials()
+    assert (best.record.request_id, first.id) == ("b", 1)
+    assert standings["mean"][0] == pytest.approx(0.55)
+    assert "better by 1 seed; it takes two of each" in standings["lead"][0]
+    assert "it takes two of each" in found._repr_html_()
+
+
 def test_experiments_are_told_apart_by_number_name_and_description(platform, store):
     record = platform.experiment(1).record
     with store.transaction() as session:

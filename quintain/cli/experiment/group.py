@@ -20,6 +20,7 @@ _SECTIONS: Final = {
         "follow": ("commands:follow", "Show an experiment that runs in the background."),
         "wait": ("commands:wait", "Wait until an experiment has ended."),
         "best": ("lists:best", "Show the best trials of an experiment."),
+        "compare": ("compare:compare", "Say which of two is better, and how surely."),
         "pareto": ("pareto:pareto", "Show the trials that no other beats in all metrics."),
         "importance": ("trials:importance", "Show how much each hyperparameter decides."),
         "config": ("lists:config", "Print the config of an experiment."),

@@ -1,5 +1,6 @@
 """`quintain experiment list|describe|best|...`: what there is."""
 
+import dataclasses
 import pathlib
 import shlex
 from collections.abc import Sequence
@@ -158,19 +159,20 @@ def _print_provenance(number: str, origin: provenance_lib.Provenance) -> None:
 )
 @output.format_options
 def best(experiment_id: int, top: int, form: output.Form) -> None:
-    """Show the best trials of an experiment, with their checkpoints."""
+    """Show the best trials of an experiment, with their checkpoints.
+
+    Finalists that were trained with further seeds are one row each: the mean over these seeds with
+    its 95 % interval, and how sure it is that the first one is better than the next.
+    """
     with connect.open_calls() as calls:
         experiment = calls.get_experiment(experiment_id)
         searcher = experiment.config.get("searcher", {})
-        trials = metric_order.rank(
-            calls.list_trials(experiment_id),
-            lambda trial: trial.best_metric,
-            smaller_is_better=searcher.get("smaller_is_better", True),
-        )[:top]
-        rows = [
-            columns.to_best_row(trial, calls.list_checkpoints(trial_id=trial.id), searcher)
-            for trial in trials
-        ]
+        standings = calls.list_best(experiment_id, top=top)
+        rows = []
+        for standing in standings:
+            trial = calls.get_trial(standing.trial_ids[0])
+            row = columns.to_best_row(trial, calls.list_checkpoints(trial_id=trial.id), searcher)
+            rows.append(row | dataclasses.asdict(standing))
     if not rows:
         raise click.ClickException(f"Experiment {experiment_id}: no trial was validated yet.")
     if top > 1 or form is not output.Form.TABLE:
@@ -180,6 +182,7 @@ def best(experiment_id: int, top: int, form: output.Form) -> None:
         {
             "trial": rows[0]["trial"],
             rows[0]["metric_name"]: columns.format_metric(rows[0]["metric"], searcher),
+            **columns.describe_standing(standings[0], searcher),
             "after": f"{rows[0]['batches']} batches",
             "hyperparameters": "\n".join(columns.flatten_hparams(rows[0]["hparams"])),
             "checkpoint": rows[0]["checkpoint"],

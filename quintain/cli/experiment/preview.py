@@ -44,6 +44,9 @@ class TrialPlan:
     parent: int | None = None
     """Number of the trial from whose checkpoint it would start."""
 
+    replicate_of: int | None = None
+    """Number of the trial that it would repeat with another seed."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Preview:
@@ -69,6 +72,9 @@ class Preview:
 
     total_batches: int
     """Batches of all trials together."""
+
+    replicated: str = ""
+    """Which trials would be trained again with further seeds; empty for none."""
 
     secs_per_batch: float | None = None
     """Time that a batch takes."""
@@ -181,8 +187,12 @@ def simulate(
         max_trials: Trials to simulate at most, or about so many.
         max_secs: Seconds to simulate at most.
     """
+    from quintain.records.views import seeds
+    from quintain.search import replication, search_factory
     from quintain.search import simulate as simulate_lib
 
+    config = search_factory.settle(config)
+    replicate = config.searcher.replicate
     estimate = simulate_lib.estimate(config, max_trials, _Patience(max_secs).is_over)
     done, unit = estimate.done, config.searcher.batches_per_unit
     numbers = {name: number for number, name in enumerate(done.lengths, start=1)}
@@ -193,6 +203,7 @@ def simulate(
             batches=length * unit,
             validations=tuple(at * unit for at in done.validations[name]),
             parent=numbers.get(done.parents.get(name, "")),
+            replicate_of=numbers[seeds.find_original(name)] if seeds.REPLICATE in name else None,
         )
         for name, length in done.lengths.items()
     )
@@ -204,6 +215,7 @@ def simulate(
         is_extrapolated=estimate.is_extrapolated,
         max_concurrent_trials=estimate.max_concurrent_trials,
         total_batches=estimate.total_length * unit,
+        replicated=replication.describe(replicate) if replicate and replicate.top else "",
     )
 
 
@@ -281,6 +293,7 @@ _TRIAL_COLUMNS: Final[tuple[output.Column[TrialPlan], ...]] = (
     output.Column("batches", lambda row: row.batches),
     output.Column("validations", lambda row: row.validations, can_shrink=True),
     output.Column("from", lambda row: row.parent, is_optional=True),
+    output.Column("again", lambda row: row.replicate_of, is_optional=True),
     output.Column("hparams", lambda row: row.hparams, can_shrink=True),
 )
 
@@ -295,6 +308,7 @@ def _print(found: Preview, *, show_all: bool) -> None:
     fields: dict[str, object] = {
         "search": f"{found.searcher} by {found.metric}",
         "trials": f"{'about ' if found.is_extrapolated else ''}{found.num_trials:,}",
+        "further seeds": found.replicated and f"{found.replicated} (searcher.replicate)",
         "at once at most": found.max_concurrent_trials,
         "batches": f"{'about ' if found.is_extrapolated else ''}{found.total_batches:,}",
     }

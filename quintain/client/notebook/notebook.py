@@ -3,6 +3,7 @@
 pandas and matplotlib are imported when they are needed, and need not be there otherwise.
 """
 
+import dataclasses
 import html
 import json
 import math
@@ -17,7 +18,7 @@ from quintain.config import provenance
 from quintain.records.rows import experiment as experiment_lib
 from quintain.records.rows import metric
 from quintain.records.rows import trial as trial_lib
-from quintain.records.views import trial_table
+from quintain.records.views import seeds, trial_table
 
 _MAX_CHARACTERS: Final = 200
 
@@ -211,15 +212,30 @@ class Experiment:
         return Trial(self._client, record)
 
     def best_trials(self, num_trials: int = MAX_CURVES) -> list["Trial"]:
-        """Returns the trials with the best searched metric, the best first."""
-        is_smaller_better = bool(self._searcher.get("smaller_is_better", True))
+        """Returns the trials with the best searched metric, the best first.
+
+        Where finalists were trained with further seeds, these decide; it is one trial of each.
+        """
         trials = [
             trial
             for trial in self._client.list_trials(self.id)
             if trial.best_metric is not None and math.isfinite(trial.best_metric)
         ]
-        trials.sort(key=lambda trial: _get_best(trial) if is_smaller_better else -_get_best(trial))
-        return [Trial(self._client, trial) for trial in trials[:num_trials]]
+        ranked = seeds.rank_settings(trials, self._searcher)
+        return [Trial(self._client, setting.trials[0]) for setting in ranked[:num_trials]]
+
+    def standings(self, num_settings: int = MAX_CURVES) -> Any:
+        """Returns the best settings as a DataFrame: mean over seeds, its 95 % interval, and lead.
+
+        Args:
+            num_settings: How many.
+        """
+        rows = [
+            dataclasses.asdict(one) for one in self._client.list_best(self.id, top=num_settings)
+        ]
+        for row in rows:
+            row["lead"] = row["lead"] and row["lead"]["text"]
+        return frames.load("pandas").DataFrame(rows)
 
     def metrics(self, trial_ids: Iterable[int] | None = None) -> Any:
         """Returns the metrics of its trials as a DataFrame, a row for each report.
@@ -284,6 +300,12 @@ class Experiment:
             f"Experiment {self._title}: {self.state}, {self._record.progress:.0%}; "
             f"{num_trials} trials, the best first"
         )
+        for leader in self._client.list_best(self.id, top=1):
+            if leader.lead is not None:
+                caption += (
+                    f". Trial {leader.trial_ids[0]} is {leader.lead.text} (than trial "
+                    f"{leader.lead.trial_id})"
+                )
         return _to_html((*names, "hyperparameters"), rows, caption=caption)
 
 
@@ -364,11 +386,6 @@ class Trial:
         ]
         caption = f"Trial {self.id} of experiment {record.experiment_id}"
         return _to_html(("", "value"), rows, caption=caption)
-
-
-def _get_best(trial: trial_lib.TrialRecord) -> float:
-    assert trial.best_metric is not None, "only trials with a metric are sorted"
-    return trial.best_metric
 
 
 def _to_html(

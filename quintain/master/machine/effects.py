@@ -19,5 +19,8 @@ class Effects:
     ended: list[str] = dataclasses.field(default_factory=list)
     """Trials that ended, in order."""
 
+    notes: list[tuple[str, str]] = dataclasses.field(default_factory=list)
+    """Lines for the logs of trials, in order."""
+
     is_ignored: bool = False
     """Whether the event was known already."""

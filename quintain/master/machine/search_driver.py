@@ -273,6 +273,8 @@ class SearchDriver:
             match operation:
                 case base_search.Create():
                     touched[operation.request_id] = self._create(operation, effects)
+                case base_search.Note(request_id, text):
+                    effects.notes.append((request_id, text))
                 case base_search.Shutdown():
                     pass  # `is_over` says it.
                 case _:

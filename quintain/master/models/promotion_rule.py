@@ -3,19 +3,12 @@
 import math
 import statistics
 from collections.abc import Mapping
-from typing import Final
 
 from quintain import errors
 from quintain.records.rows import registered_model
+from quintain.records.views import seeds as seeds_lib
 from quintain.records.views import trial_table
 from quintain.store import reading
-
-_QUANTILES: Final = (
-    6.314, 2.920, 2.354, 2.132, 2.016, 1.944, 1.895, 1.860, 1.834, 1.813, 1.796, 1.783, 1.771,
-    1.762, 1.754, 1.746, 1.740, 1.735, 1.730, 1.725, 1.721, 1.718, 1.714, 1.711, 1.709, 1.706,
-    1.704, 1.702, 1.700, 1.698,
-)  # fmt: skip
-"""95 % quantiles of Student's t for 1 to 30 degrees of freedom, rounded up; the last for more."""
 
 
 def check(
@@ -79,7 +72,7 @@ def find_least_gain(gains: list[float]) -> float:
         >>> round(find_least_gain([0.1, 0.2, 0.3]), 3)
         0.031
     """
-    quantile = _QUANTILES[min(len(gains) - 1, len(_QUANTILES)) - 1]
+    quantile = seeds_lib.find_quantile(len(gains) - 1, 0.95)
     error = statistics.stdev(gains) / math.sqrt(len(gains))
     return statistics.fmean(gains) - quantile * error
 

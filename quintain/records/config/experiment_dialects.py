@@ -252,6 +252,8 @@ class Reader:
             self._refuse("searcher", f"got {errors.show(searcher)}, expected a mapping.")
             return {}
         fields: dict[str, Any] = dict(searcher)
+        if fields.get("replicate") == "none":
+            fields["replicate"] = {"top": 0}
         is_in_steps = any(name in fields for name in STEP_FIELDS)
         # The older `async_halving` has a budget and no number of trials.
         if fields.get("name") == "async_halving" and "step_budget" in fields:

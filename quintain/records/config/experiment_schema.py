@@ -110,6 +110,7 @@ def _finish_searcher(name: str, built: dict[str, Any]) -> dict[str, Any]:
     properties = built["properties"]
     properties["name"] = {"const": name, "description": "Which search method."}
     properties.pop("batches_per_unit")
+    properties["replicate"]["anyOf"].append({"const": "none"})
     for field in experiment_dialects.LENGTH_FIELDS:
         if field in properties:
             properties[field] = {**_LENGTH, "description": properties[field]["description"]}

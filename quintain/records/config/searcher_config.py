@@ -52,6 +52,25 @@ C = TypeVar("C", bound="type[SearcherConfig]")
 
 
 @dataclasses.dataclass
+class ReplicateConfig(base_config.Config):
+    """Further trainings of a search's best trials, which show how much was luck."""
+
+    top: Annotated[int, Ge(0), Le(100)] = 8
+    """Trials that are trained again; 0 for none."""
+
+    seeds: Annotated[int, Ge(1), Le(100)] = 2
+    """Further seeds of each, at most: whoever is clearly worse than the best gets fewer."""
+
+    paired: bool = True
+    """Whether these seeds are the same for all, so that luck is the same for all."""
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields a single finalist, with which nothing is compared."""
+        if self.top == 1:
+            yield "top", "got 1, expected at least 2, or 0 for none."
+
+
+@dataclasses.dataclass
 class SearcherConfig(base_config.Config):
     """Fields of all search methods."""
 
@@ -92,6 +111,14 @@ class SearcherConfig(base_config.Config):
 
     stop_when: str = ""
     """The same for the whole search: the first trial that fulfils it ends it."""
+
+    replicate: ReplicateConfig | None = None
+    """Further seeds for the best trials, out of the same budget; `none` for none. What is missing
+    becomes a default for a new search of at least 16 trials."""
+
+    metric_of: Literal["mean", "lower_bound", "worst"] = "mean"
+    """What ranks trials with several seeds: their mean, the worse end of its 95 % interval, or the
+    worst of them."""
 
     time_budget: Annotated[float, Gt(0), Le(1e9)] | None = None
     """Seconds after which the search ends; those in which the experiment is paused, or no master

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from quintain.records.rows import trial
+from quintain.records.views import seeds
 
 T = TypeVar("T")
 
@@ -34,10 +35,9 @@ def rank(
 def find_best(
     trials: Sequence[trial.TrialRecord], searcher: Mapping[str, Any]
 ) -> trial.TrialRecord | None:
-    """Returns the best trial, or None if none was validated."""
-    ranked = rank(
-        trials,
-        lambda one: one.best_metric,
-        smaller_is_better=searcher.get("smaller_is_better", True),
-    )
-    return ranked[0] if ranked else None
+    """Returns the best trial, or None if none was validated.
+
+    Where finalists were trained with further seeds, it is one of the setting that they chose.
+    """
+    ranked = seeds.rank_settings(trials, searcher)
+    return ranked[0].trials[0] if ranked else None

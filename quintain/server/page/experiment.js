@@ -16,7 +16,7 @@ import { clean, shorten } from "./log_lines.js";
 import { findBestRow } from "./rank.js";
 import { formatIds, formatPlace, parseIds } from "./route.js";
 import { filterRows } from "./rows.js";
-import { useStops } from "./search_data.js";
+import { useStandings, useStops } from "./search_data.js";
 import { countTrials } from "./status.js";
 import { ALL, TrialFilter } from "./trial_filter.js";
 import { TableTools, TrialsTab } from "./trials_tab.js";
@@ -98,7 +98,8 @@ function Header({ experiment, data, version, status, props }) {
   const isOver = experiment.end_time !== null && experiment.end_time !== undefined;
   const { running, waiting } = countTrials(now);
   const parent = experiment.parent_id;
-  const best = useMemo(() => findBest(data), [data, version]);
+  const [leader] = useStandings(data, version);
+  const best = useMemo(() => findBest(data, leader), [data, version, leader]);
   return html`<div class="page-head experiment-head">
     <h1 title=${nameOf(experiment, 500)}><span class="muted">#${experiment.id}</span> <bdi>${nameOf(experiment)}</bdi></h1>
     <${Badge} state=${experiment.state} />
@@ -193,9 +194,9 @@ function useFilter(id, where, version) {
   return found;
 }
 
-/** The trial with the best value of the searched metric. @param {ExperimentData} data */
-function findBest(data) {
+/** The trial with the best value of the searched metric, or the best one of what further seeds chose. @param {ExperimentData} data @param {any} leader */
+function findBest(data, leader) {
   const values = /** @type {Float64Array} */ (data.get("best_metric"));
-  const row = findBestRow(values, data.isSmallerBetter("best_metric"));
+  const row = leader ? data.rowOf(leader.trial_ids[0]) : findBestRow(values, data.isSmallerBetter("best_metric"));
   return row < 0 ? null : { id: data.ids[row], value: values[row] };
 }

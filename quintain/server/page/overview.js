@@ -9,6 +9,7 @@ import * as format from "./format.js";
 import { ImportanceView } from "./importance.js";
 import { clean, shorten } from "./log_lines.js";
 import { findBestRow } from "./rank.js";
+import { useStandings } from "./search_data.js";
 import { countTrials } from "./status.js";
 import { Empty, Progress } from "./widgets.js";
 
@@ -20,12 +21,15 @@ const MOST_SETTINGS = 12;
 export function OverviewView(props) {
   const { data, version, route } = props;
   const rows = useMemo(() => Int32Array.from({ length: data.numRows }, (_, row) => row), [data.numRows]);
-  const best = useMemo(() => findBestRow(/** @type {Float64Array} */ (data.get("best_metric")), data.isSmallerBetter("best_metric")), [data, version]);
+  const luckiest = useMemo(() => findBestRow(/** @type {Float64Array} */ (data.get("best_metric")), data.isSmallerBetter("best_metric")), [data, version]);
+  const standings = useStandings(data, version);
+  const best = standings.length ? data.rowOf(standings[0].trial_ids[0]) : luckiest;
   if (!data.numRows) return html`<${Empty} title="No trials yet"><p>The search creates them as slots become free; they appear here by themselves.</p><//>`;
   const query = { show: "top", k: String(NUM_CURVES), metrics: data.searchedMetric, range: route.query.range };
   return html`<section class="overview" aria-label="Overview">
     <${Best} ...${{ data, row: best, rows }} />
     <${Standing} ...${props} />
+    ${standings.length > 0 && html`<${FurtherSeeds} ...${{ data, standings }} />`}
     <section class="panel wide" aria-label="Curves of the best trials"><h2>Curves of the best ${Math.min(NUM_CURVES, data.numRows)}</h2>
       <${CurvesView} ...${props} visible=${rows} selection=${new Set()} route=${{ ...route, query }} isBrief /></section>
     <section class="panel" aria-label="What mattered"><h2>What mattered</h2><${ImportanceView} data=${data} route=${route} isBrief /></section>
@@ -48,6 +52,20 @@ function Best({ data, row, rows }) {
     ${best
       ? html`<p class="muted">To use it:</p><pre>quintain checkpoint export ${best.uuid} --output=best</pre>`
       : html`<p class="muted">It has no checkpoint yet.</p>`}
+  </section>`;
+}
+
+/** What further seeds say about the finalists. @param {{data: any, standings: any[]}} props */
+function FurtherSeeds({ data, standings }) {
+  const write = (/** @type {number | null} */ value) => (value === null ? "–" : data.write("best_metric", value));
+  const lead = standings[0].lead;
+  return html`<section class="panel wide" aria-label="Further seeds"><h2>Further seeds</h2>
+    ${lead && html`<p>Trial ${standings[0].trial_ids[0]} is ${lead.text} (than trial ${lead.trial_id}).</p>`}
+    <div class="plain-box"><table class="plain"><thead><tr><th>Trial</th><th class="number">Seeds</th><th class="number">Mean</th><th class="number">95 % interval</th><th>Trained again as</th></tr></thead>
+      <tbody>${standings.map((one) => html`<tr key=${one.trial_ids[0]}><td><a href=${`#/trials/${one.trial_ids[0]}`}>${one.trial_ids[0]}</a></td>
+        <td class="number">${one.num_seeds}</td><td class="number">${write(one.mean)}</td>
+        <td class="number">${one.low === null ? "–" : `${write(one.low)} to ${write(one.high)}`}</td>
+        <td>${one.trial_ids.slice(1).map((/** @type {number} */ id, /** @type {number} */ at) => html`${at ? ", " : ""}<a href=${`#/trials/${id}`}>${id}</a>`)}</td></tr>`)}</tbody></table></div>
   </section>`;
 }
 

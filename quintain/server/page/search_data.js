@@ -1,11 +1,12 @@
 // @ts-check
 // What the search of an experiment knows, fetched again as trials change.
-import { useEffect, useRef, useState } from "./vendor/preact.js";
+import { useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
 import { get } from "./api.js";
 
 const PAUSE_MS = 3000;
 /** A search waits for so many times as the master took to answer, so that it has most of its time for others. */
 const TIMES_TAKEN = 10;
+const MOST_FINALISTS = 8;
 const WITHOUT_RUNGS = ["single", "random", "grid", "pbt", "gp"];
 
 /** Fetches the search; again after changes, but not all the time. @param {any} data @param {boolean} [isWanted] */
@@ -73,4 +74,22 @@ export function findStops(search) {
     });
   }
   return stops;
+}
+
+/** Returns the places of the finalists that have further seeds; they are asked for anew with each result of such a seed. @param {any} data @param {number} version @returns {any[]} */
+export function useStandings(data, version) {
+  const [found, setFound] = useState(/** @type {any[]} */ ([]));
+  const numResults = useMemo(() => {
+    const metrics = data.get("best_metric");
+    return Array.from(data.get("request_id")).filter((name, row) => String(name).includes("+") && Number.isFinite(metrics[row])).length;
+  }, [data, version]);
+  useEffect(() => {
+    let isGone = false;
+    const isNew = (/** @type {any} */ one) => one.trial_ids.length > 1;
+    if (numResults) get(`/experiments/${data.id}/best`, { top: String(MOST_FINALISTS) }).then((all) => isGone || setFound(all.filter(isNew)), () => {}); // The best single trial stays.
+    return () => {
+      isGone = true;
+    };
+  }, [data, numResults]);
+  return found;
 }

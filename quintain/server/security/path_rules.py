@@ -91,6 +91,7 @@ TABLE: Final[Mapping[str, Mapping[str, Rule]]] = {
     "/experiments": {"GET": _PAGE_OWN, "POST": _EDIT._replace(is_any=True)},
     "/experiments/check": {"POST": _PAGE_EDIT._replace(is_any=True)},
     "/experiments/{experiment_id}": {"GET": _PAGE, "PATCH": _PAGE_EDIT, "DELETE": _PAGE_EDIT},
+    "/experiments/{experiment_id}/best": {"GET": _PAGE},
     "/experiments/{experiment_id}/checkpoints": {"GET": _READ},
     "/experiments/{experiment_id}/continue": {"POST": _PAGE_EDIT},
     "/experiments/{experiment_id}/curves": {"GET": _PAGE},

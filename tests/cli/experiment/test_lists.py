@@ -92,6 +92,36 @@ def test_best_is_the_best_trial_with_the_checkpoint_of_its_best_validation(quint
     assert [row["trial"] for row in json.loads(stdout)] == [2, 1]
 
 
+def test_best_is_what_further_seeds_chose_with_its_interval_and_lead(quintain, calls_fake):
+    for number, (name, metric) in enumerate(
+        [("b", 0.95), ("a+1", 0.7), ("b+1", 0.6), ("a+2", 0.74), ("b+2", 0.66)], start=4
+    ):
+        calls_fake.trials[number] = dataclasses.replace(
+            calls_fake.trials[2],
+            id=number,
+            request_id=name,
+            best_metric=metric,
+            seed=int(name.endswith("2")),
+        )
+    calls_fake.trials[2] = dataclasses.replace(calls_fake.trials[2], request_id="a", seed=7)
+
+    _, stdout, _ = quintain("experiment", "best", 1)
+    _, as_json, _ = quintain("experiment", "best", 1, "--top=2", "--json")
+    _, table, _ = quintain("experiment", "best", 1, "--top=2")
+
+    assert stdout.splitlines()[:4] == [
+        "trial            2",
+        "accuracy         0.75",
+        "mean of 2 seeds  0.72 (95 %: 0.4659 to 0.9741)",
+        "than trial 4     0.09 better by 2 paired seeds (95 %: -0.03707 to 0.2171), a tie; about 1 "
+        "more seed of each would decide it",
+    ]
+    first, second = json.loads(as_json)
+    assert (first["trial_ids"], first["lead"]["is_tie"]) == ([2, 7, 5], True)
+    assert (second["trial"], second["metric"]) == (4, 0.95)
+    assert table.split()[:5] == ["TRIAL", "METRIC", "MEAN", "LOW", "HIGH"]
+
+
 def test_best_writes_the_metric_in_the_format_of_its_label(quintain, calls_fake):
     config = calls_fake.experiments[1].config
     searcher = config["searcher"] | {"formats": {"accuracy": ".1%"}}

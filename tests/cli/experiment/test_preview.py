@@ -200,3 +200,25 @@ def test_a_grid_that_is_too_large_is_refused(quintain, write):
     assert code == 2
     assert f"{path}:2" in stderr
     assert "2000" in stderr.replace(",", "")
+
+
+def test_further_seeds_are_part_of_the_plan(quintain, write):
+    path = write(ASHA)
+    random = ("--set", "searcher.name=random", "--set", "searcher.max_trials=20")
+
+    _, stdout, _ = quintain("experiment", "preview", path, *random, "--json")
+    found = json.loads(stdout)
+    _, text, _ = quintain("experiment", "preview", path, *random)
+    _, off, _ = quintain(
+        "experiment", "preview", path, *random, "--set", "searcher.replicate=none", "--json"
+    )
+
+    again = [trial for trial in found["trials"] if trial["replicate_of"]]
+    assert found["num_trials"] <= 20
+    assert {trial["number"] for trial in found["trials"][:14]}.issuperset(
+        trial["replicate_of"] for trial in again
+    )
+    assert all(trial["replicate_of"] is None for trial in found["trials"][:14])
+    assert len(again) >= 3
+    assert "up to 6 trainings repeat the 3 best trials with 2 further seeds" in text
+    assert (json.loads(off)["replicated"], json.loads(off)["num_trials"]) == ("", 20)
