@@ -140,10 +140,12 @@ class HubConfig(cfg.TaskConfig):
         """Yields the fields whose values do not fit together."""
         yield from super().check()
         for name, data in {"train": self.train_data, "validation": self.validation_data}.items():
-            if self.model.head == "image_classification" and data and data.tfds_name:
+            # Data may be None, where the trainer is given a dataset.
+            entry = data.tfds_name if data is not None else ""
+            if self.model.head == "image_classification" and entry:
                 yield (
                     f"{name}_data.tfds_name",
-                    f"got {data.tfds_name!r}, but images are read from input_path only.",
+                    f"got {entry!r}, but images are read from input_path only.",
                 )
 
 

@@ -212,6 +212,9 @@ class HubTask(base_task.Task):
         merged: Any = self.build_merged(model)
         hub = presets.import_keras_hub()
         if file_format == "keras":
+            if isinstance(merged, hub.models.Task) and not merged.compiled:
+                # As it is when it is loaded, which else misses the optimizer's variables.
+                merged.compile()
             merged.save(file_paths.join(directory, "model.keras"))
             return
         if not isinstance(merged, hub.models.Task):

@@ -313,6 +313,8 @@ def test_images_are_not_read_from_entries():
     assert [field for field, _ in config.check()] == ["train_data.tfds_name"]
 
 
+# KerasHub's classes compile themselves.
+@pytest.mark.filterwarnings("ignore:`compile.*was not called as part of model loading")
 @pytest.mark.slow
 def test_a_classifier_is_a_keras_file_but_nothing_for_transformers(adapted_run, tmp_path):
     run = trained_run.load(str(adapted_run))
