@@ -12,11 +12,11 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 directory=${1:?usage: squad_road.sh DIRECTORY [CORPUS]}
 corpus=${2:-bundled:questions}
-train_steps=${TRAIN_STEPS:-1400}
+train_steps=${TRAIN_STEPS:-1600}
 mkdir -p "$directory"
 
 quintain data squad --input="$corpus/train.json.gz" --vocab-file="$corpus/vocabulary.txt" \
-  --nolower-case --version-2-with-negative --seq-length=64 --query-length=24 --doc-stride=24 \
+  --nolower-case --version-2-with-negative --seq-length=72 --query-length=24 --doc-stride=24 \
   --output="$directory/train.tfrecord"
 
 # Records train; an evaluation needs the words of JSON.

@@ -26,15 +26,14 @@ def make_texts() -> dict[str, bytes]:
 
 def make_labelled_files() -> dict[str, bytes]:
     """Returns the files of the other corpora, by their paths in `CORPORA`."""
-    pieces = [
-        *names_and_places.PERSON_ENDS, *names_and_places.PLACE_ENDS, *names_and_places.SYLLABLES
-    ]  # fmt: skip
+    ends = (*names_and_places.PERSON_ENDS, *names_and_places.PLACE_ENDS)
+    halves = (*names_and_places.ONSETS, *names_and_places.RIMES)  # Each is in many names.
     files = {}
-    for corpus, suffix, texts in (
-        ("names_and_places", "tsv", names_and_places.make_splits()),
-        ("questions", "json", questions.make_splits()),
+    for corpus, suffix, texts, parts in (
+        ("names_and_places", "tsv", names_and_places.make_splits(), names_and_places.SYLLABLES),
+        ("questions", "json", questions.make_splits(), halves),
     ):
-        vocabulary = word_pieces.make(texts["train"], pieces, size=_VOCABULARY_SIZE)
+        vocabulary = word_pieces.make(texts["train"], [*ends, *parts], size=_VOCABULARY_SIZE)
         files[f"{corpus}/vocabulary.txt"] = vocabulary.encode()
         files |= {f"{corpus}/{split}.{suffix}.gz": _pack(text) for split, text in texts.items()}
     return files

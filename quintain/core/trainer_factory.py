@@ -28,15 +28,42 @@ def create_trainer(
     """Creates model, optimizer and trainer, in the scope of the strategy."""
     model = task.build_model()
     task_checks.check_model(task, model)
+    optimizer = create_optimizer(task, params)
+    if params.trainer.parametrization.type == "mup":
+        _transfer_width(params, task, model, optimizer)
     return trainer_cls(
         params,
         task,
         model=model,
-        optimizer=create_optimizer(task, params),
+        optimizer=optimizer,
         train=train,
         evaluate=evaluate,
         checkpoint_exporter=checkpoint_exporter,
     )
+
+
+def _transfer_width(
+    params: cfg.ExperimentConfig,
+    task: base_task.Task,
+    model: keras.Model,
+    optimizer: keras.optimizers.Optimizer,
+) -> None:
+    """Makes model and optimizer learn as at the base width of the config."""
+    from quintain.optimization import width_transfer  # noqa: PLC0415 - few trainings do
+
+    base = task.task_config.replace()
+    where = "trainer.parametrization.base"
+    if base.model is None or not model.built:
+        raise errors.ConfigError(
+            f"{where}: the task {type(task).__name__} has no `task.model`, or its model has no "
+            "weights before the first batch. Give it both, or leave out trainer.parametrization."
+        )
+    with errors.located(lambda path: where):
+        base.model.override(params.trainer.parametrization.base)
+    width_transfer.find_rule(optimizer)
+    if base != task.task_config:
+        narrow = type(task)(base, logging_dir=task.logging_dir, name=task.name)
+        width_transfer.apply(model, narrow.build_model(), optimizer)
 
 
 def create_optimizer(

@@ -13,8 +13,8 @@ import dataclasses
 import functools
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 import keras
 import numpy as np
@@ -60,6 +60,10 @@ class FusedOptimizer(keras.optimizers.Optimizer):
         ValueError: If a parameter is out of range.
         ConfigError: If a limit is not positive, or both norms are limited.
     """
+
+    GRADIENT_SCALING: ClassVar[Literal["free", "linear"] | None] = None
+    """How updates follow the size of gradients: `free` of it as Adam's, or `linear` as those of
+    SGD. None if the rule takes no `set_rate_factors`."""
 
     learning_rate: dataclasses.InitVar[lr_schedule.LearningRate] = dataclasses.field(
         default=0.001, kw_only=False
@@ -118,6 +122,7 @@ class FusedOptimizer(keras.optimizers.Optimizer):
         self._norm_sums: norms.NormSums | None = None
         self._missing_paths: tuple[str, ...] = ()
         self._slots: dict[str, list[keras.Variable]] = {}
+        self.set_rate_factors(())
 
     def _find_learning_rate(self, given: lr_schedule.LearningRate) -> lr_schedule.LearningRate:
         """Returns what Keras gets as the learning rate."""
@@ -136,6 +141,24 @@ class FusedOptimizer(keras.optimizers.Optimizer):
         schedule = self._learning_rate
         is_schedule = isinstance(schedule, keras.optimizers.schedules.LearningRateSchedule)
         return schedule if is_schedule else None
+
+    def set_rate_factors(self, factors: Iterable[tuple[keras.Variable, float]]) -> None:
+        """Multiplies the learning rate of variables, for `GRADIENT_SCALING` rules alone.
+
+        Decoupled weight decay keeps the rate that all variables share. To be called before the
+        first traced step; checkpoints and `get_config` do not have the factors.
+        """
+        pairs = ((self._var_key(variable), factor) for variable, factor in factors)
+        # Past `__setattr__`, which would make the mapping a part of checkpoints.
+        self.__dict__.update(_rate_factors={key: factor for key, factor in pairs if factor != 1.0})
+
+    def _get_rate_factor(self, variable: keras.Variable) -> float:
+        factor: float = self.__dict__["_rate_factors"].get(self._var_key(variable), 1.0)
+        return factor
+
+    def _scale_rate(self, rate: tf.Tensor, variable: keras.Variable) -> tf.Tensor:
+        factor = self._get_rate_factor(variable)
+        return rate if factor == 1.0 else rate * factor
 
     def track_norms(self) -> norms.NormSums:
         """Starts to sum up the norms of gradients, before clipping, and of updates.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
+from quintain import errors
 from quintain.core import task_factory
 from quintain.core.loop import stateful_trainer
 from quintain.core.multitask import configs
@@ -43,6 +44,13 @@ def build_runner(
     Raises:
         QuintainError: If the run can't start.
     """
+    is_staged = isinstance(params.trainer, progressive_configs.ProgressiveTrainerConfig)
+    is_multiple = isinstance(params, configs.MultiTaskExperimentConfig)
+    if params.trainer.parametrization.type == "mup" and (is_staged or is_multiple):
+        raise errors.ConfigError(
+            "trainer.parametrization.type: got 'mup' for several tasks or for stages, which have "
+            "no rule for it. Train one task, or leave it out."
+        )
     if isinstance(params, configs.MultiTaskExperimentConfig):
         from quintain.run import multitask_runner  # noqa: PLC0415 - see above
 

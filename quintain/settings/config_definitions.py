@@ -145,6 +145,23 @@ class EarlyStoppingConfig(base_config.Config):
 
 
 @dataclasses.dataclass
+class ParametrizationConfig(base_config.Config):
+    """How start and learning rates of weights follow from the width of the model."""
+
+    type: Literal["standard", "mup"] = "standard"
+    """`mup` lets a learning rate that was found at the base width hold at every width."""
+
+    base: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """Fields of `task.model` at the base width, such as `{width: 64}`. Heads of attention keep
+    their size; their number changes."""
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields the fields whose values do not fit together."""
+        if (self.type == "mup") != bool(self.base):
+            yield "base", f"got {self.base} with type={self.type!r}; mup has a base, others none."
+
+
+@dataclasses.dataclass
 class TrainerConfig(base_config.Config):
     """Length of a training, and what it writes on the way."""
 
@@ -152,6 +169,11 @@ class TrainerConfig(base_config.Config):
         default_factory=optimization.OptimizationConfig
     )
     """Optimizer, learning rate and warm-up."""
+
+    parametrization: ParametrizationConfig = dataclasses.field(
+        default_factory=ParametrizationConfig
+    )
+    """Whether the learning rate is that of a narrower model."""
 
     train_tf_while_loop: bool = True
     """Whether the steps of a loop run inside one TensorFlow loop, without returning to Python."""

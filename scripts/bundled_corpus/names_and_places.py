@@ -8,7 +8,7 @@ from bundled_corpus import deterministic_draw
 Draw = deterministic_draw.Draw
 Sentence = list[tuple[str, str]]
 
-_ONSETS = [
+ONSETS = [
     "b",
     "br",
     "d",
@@ -36,8 +36,9 @@ _ONSETS = [
     "w",
 ]
 _VOWELS = ["a", "e", "i", "o", "u"]
-_CODAS = ["", "", "l", "m", "n", "r", "s", "th", "lv", "rn", "nd"]
-SYLLABLES = sorted({a + b + c for a in _ONSETS for b in _VOWELS for c in _CODAS})
+_CODAS = ["", "l", "m", "n", "r", "s", "th", "lv", "rn", "nd"]
+RIMES = [vowel + coda for vowel in _VOWELS for coda in _CODAS]
+SYLLABLES = sorted(onset + rime for onset in ONSETS for rime in RIMES)
 PERSON_ENDS = ("a", "en", "ik", "son", "er", "in", "o")
 PLACE_ENDS = ("ford", "stad", "berg", "ville", "ton", "mouth", "dale")
 _MONTHS = [

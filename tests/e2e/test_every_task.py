@@ -48,10 +48,11 @@ def shrink(*encoders):
     }
 
 
-def set_batches(train, validation):
+def read_records(path, batch_size):
     return {
-        "task.train_data.global_batch_size": train,
-        "task.validation_data.global_batch_size": validation,
+        f"task.{part}_data.{name}": value
+        for part in ("train", "validation")
+        for name, value in {"input_path": path, "global_batch_size": batch_size}.items()
     }
 
 
@@ -105,9 +106,7 @@ def classify_texts(directory):
         "task.model.preset": tiny_presets.make("bert", directory),
         "task.model.sequence_length": 8,
         "task.model.lora.rank": 2,
-        "task.train_data.input_path": path,
-        "task.validation_data.input_path": path,
-        **set_batches(2, 2),
+        **read_records(path, 2),
     }
 
 
@@ -121,9 +120,7 @@ def converse(directory):
         "task.model.lora.rank": 2,
         "task.template.name": "plain",
         "task.generation.max_new_tokens": 4,
-        "task.train_data.input_path": path,
-        "task.validation_data.input_path": path,
-        **set_batches(1, 1),
+        **read_records(path, 1),
     }
 
 

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import shlex
 import signal
 import subprocess
 import tempfile
@@ -36,17 +37,23 @@ def tune() -> None:
 
 @tune.command(cls=FlagCommand)
 @options.experiment_options
-@click.option("--lowest", type=float, default=1e-7, show_default=True, help="First learning rate.")
-@click.option("--highest", type=float, default=1.0, show_default=True, help="Last learning rate.")
+@click.option("--lowest", type=float, help="First learning rate.  [default: 1e-7]")
+@click.option("--highest", type=float, help="Last learning rate.  [default: 1]")
+@click.option("--steps", type=click.IntRange(min=2), help="Steps between.  [default: 100]")
 @click.option(
-    "--steps", type=click.IntRange(min=2), default=100, show_default=True, help="Steps between."
+    "--proxy-width",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Train a model of width N, once with each rate of a grid by factors of two, for --steps "
+    "or trainer.train_steps; the grid is from an eighth to eight times the config's rate.",
 )
 @click.option("--plot", "plot_path", metavar="FILE", help="Draw the losses, such as lr.png.")
 @output.json_option
 def lr(
-    lowest: float,
-    highest: float,
-    steps: int,
+    lowest: float | None,
+    highest: float | None,
+    steps: int | None,
+    proxy_width: int | None,
     plot_path: str | None,
     as_json: bool,
     **flags: Any,
@@ -56,11 +63,18 @@ def lr(
     The model is trained for some steps, and the learning rate rises by the same factor in each.
     Suggested is the rate at which the loss falls fastest; larger ones than that of the lowest loss
     are too large. Nothing is kept.
+
+    With --proxy-width a narrow model is trained instead, and its best rate holds for the whole
+    one, if that is trained by the command that is printed.
     """
     parse_options = options.build_parse_options(**flags)
     from quintain.run import experiment_parser, learning_rate_finder
 
     parsed = experiment_parser.parse(parse_options)
+    if proxy_width is not None:
+        _find_narrow(parsed, proxy_width, lowest, highest, steps, plot_path, as_json)
+        return
+    lowest, highest, steps = lowest or 1e-7, highest or 1.0, steps or 100
 
     def show(step: int, rate: float, loss: float) -> None:
         if not as_json and step % max(steps // 10, 1) == 0:
@@ -89,6 +103,51 @@ def lr(
     click.echo(f"lowest loss at           {found.best:.3g}  (larger ones are too large)")
     if not found.is_blown_up:
         click.echo("The loss did not rise again: a larger --highest may show more.")
+
+
+def _find_narrow(
+    parsed: Any,
+    width: int,
+    lowest: float | None,
+    highest: float | None,
+    steps: int | None,
+    plot_path: str | None,
+    as_json: bool,
+) -> None:
+    """Finds the best learning rate of a narrow model, and shows it."""
+    from quintain.run import learning_rate_finder as finder
+
+    params = parsed.params
+    field, rate = finder.find_rate_field(params)
+    base = finder.narrow(params.task.model, width)
+    rates = finder.list_rates(lowest or rate / 8, highest or rate * 8)
+
+    def show(rate: float, loss: float) -> None:
+        if not as_json:
+            click.echo(f"learning rate {rate:<10.3g}  loss {loss:.5g}", err=True)
+
+    with tempfile.TemporaryDirectory() as scratch:
+        num_steps = steps or params.trainer.train_steps
+        found = finder.find_narrow(params, scratch, base, rates, num_steps=num_steps, report=show)
+    if plot_path is not None:
+        _plot(found, plot_path)
+    if as_json:
+        output.print_json({**dataclasses.asdict(found), "base": base})
+        return
+    click.echo(f"best learning rate       {found.best:.3g}  (at width {width})")
+    if found.best in (rates[0], rates[-1]):
+        click.echo("It is the last of the grid: a wider range may have a better one.")
+    given = click.get_current_context().meta[ARGUMENTS_KEY]
+    names = ("--lowest", "--highest", "--steps", "--proxy-width", "--plot")
+    settings = {
+        "trainer.parametrization.type": "mup",
+        "trainer.parametrization.base": json.dumps(base),
+        field: f"{found.best:.6g}",
+    }
+    command = ["quintain", "train", *local_training.strip_flags(given, names), "--model-dir=DIR"]
+    for name, value in settings.items():
+        command += ["--set", f"{name}={value}"]
+    click.echo(f"To train the whole model: {shlex.join(command)}")
 
 
 def _plot(found: Any, path: str) -> None:

@@ -30,6 +30,10 @@ class ElectraPretrainerConfig(base_config.Config):
     disallow_correct: bool = False
     """Whether the generator never draws the right word."""
 
+    generator_temperature: ranges.Positive = 1.0
+    """Divides the generator's logits before words are drawn. Above 1 more unlikely ones are drawn,
+    which a small discriminator learns to find sooner."""
+
     generator_encoder: encoders.EncoderConfig = dataclasses.field(
         default_factory=encoders.EncoderConfig
     )

@@ -79,12 +79,12 @@ def question_answering_local() -> cfg.ExperimentConfig:
     """Learns to answer questions on bundled paragraphs, or that there is no answer; minutes."""
     config = bert_squad()
     config.override(
-        _describe_local("questions", "json.gz", seq_length=64, train_steps=1_400, rate=1e-3)
+        _describe_local("questions", "json.gz", seq_length=72, train_steps=1_600, rate=1e-3)
     )
     for data in (config.task.train_data, config.task.validation_data):
         data.override({"version_2_with_negative": True, "query_length": 24, "doc_stride": 24})
-    rates = {"dropout_rate": 0.0, "attention_dropout_rate": 0.0}
-    config.override({"task": {"model": {"encoder": {"bert": rates}}}})
+    changed = {"vocab_size": 800, "dropout_rate": 0.0, "attention_dropout_rate": 0.0}
+    config.override({"task": {"model": {"encoder": {"bert": changed}}}})
     return config
 
 

@@ -157,15 +157,15 @@ def _build_electra(config: cfg.ExperimentConfig) -> cfg.ExperimentConfig:
 @exp_factory.register_config_factory("electra/local")
 def electra_local() -> cfg.ExperimentConfig:
     """Pretrains a small ELECTRA on the bundled numbers and dates; minutes on a CPU."""
-    train_steps = 4_000
+    train_steps = 4_500
     discriminator, generator = (
         encoders.EncoderConfig(
             bert=encoders.BertEncoderConfig(
                 vocab_size=160,  # Pieces of words, which their neighbours tell.
                 embedding_size=128,
                 hidden_size=width,
-                num_layers=2,
-                num_attention_heads=4,
+                num_layers=layers,
+                num_attention_heads=2 * layers,
                 intermediate_size=4 * width,
                 max_position_embeddings=128,
                 dropout_rate=0.0,
@@ -173,11 +173,13 @@ def electra_local() -> cfg.ExperimentConfig:
                 norm_first=True,  # Learns from the first steps on.
             )
         )
-        for width in (128, 64)
+        for width, layers in ((128, 2), (32, 1))
     )
     config = electra_pretraining_text()
     config.task.model = electra.ElectraPretrainerConfig(
-        generator_encoder=generator, discriminator_encoder=discriminator
+        generator_encoder=generator,
+        discriminator_encoder=discriminator,
+        generator_temperature=3.0,  # Replaced words that are learned soon.
     )
     for name in ("train", "validation"):
         getattr(config.task, f"{name}_data").override(
@@ -186,17 +188,17 @@ def electra_local() -> cfg.ExperimentConfig:
                 "seq_length": 16,  # Few positions, which are learned soon.
                 "max_predictions_per_seq": 4,
                 "masking_rate": 0.25,
-                "global_batch_size": 128,
+                "global_batch_size": 32,
             }
         )
     config.trainer.override(
         {
             "optimizer_config": build_optimizer(2e-3, train_steps, warmup_steps=100).as_dict(),
             "train_steps": train_steps,
-            "steps_per_loop": 20,
-            "summary_interval": 20,
-            "checkpoint_interval": 100,
-            "validation_interval": 250,
+            "steps_per_loop": 50,
+            "summary_interval": 50,
+            "checkpoint_interval": 250,
+            "validation_interval": 500,
             "max_to_keep": 3,
         }
     )

@@ -96,6 +96,7 @@ class ElectraPretrainTask(masked_lm.MaskedLMTask):
             mlm_activation=activations.get_approximate(chosen.hidden_activation),
             mlm_initializer=keras.initializers.TruncatedNormal(stddev=chosen.initializer_range),
             disallow_correct=config.disallow_correct,
+            temperature=config.generator_temperature,
         )
         model.classification.trainable = self._predicts_sentences()
         return model

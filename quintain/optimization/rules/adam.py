@@ -1,5 +1,6 @@
 """Adam, and Adam with the decoupled weight decay of BERT."""
 
+import collections
 import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, NamedTuple
@@ -60,6 +61,8 @@ class Adam(fused_optimizer.FusedOptimizer):
         Reddi et al., 2018 for `amsgrad` (https://arxiv.org/abs/1904.09237).
     """
 
+    GRADIENT_SCALING: ClassVar = "free"
+
     beta_1: ranges.Fraction = 0.9
     beta_2: ranges.Fraction = 0.999
     epsilon: ranges.NonNegative = 1e-7
@@ -107,22 +110,25 @@ class Adam(fused_optimizer.FusedOptimizer):
             return
         limited, scale = self._limit(gradients)
         hyper = self._prepare_hyper()["float32"]
-        native_adam.update(
-            list(zip(limited, variables, strict=True)),
-            adam.Scalars(
-                rate=hyper.learning_rate
-                * tf.sqrt(1.0 - hyper.beta_2_power)
-                / (1.0 - hyper.beta_1_power),
-                beta_1=hyper.beta_1,
-                beta_2=hyper.beta_2,
-                epsilon=hyper.epsilon,
-                scale=1.0 if scale is None else scale,
-                decay=hyper.learning_rate * self._get_weight_decay(),
-            ),
-            find_slots=self._get_slots,
-            is_decaying=self._is_decaying,
-            count=self._iterations + 1,
-        )
+        rate = hyper.learning_rate * tf.sqrt(1.0 - hyper.beta_2_power) / (1.0 - hyper.beta_1_power)
+        groups = collections.defaultdict(list)
+        for gradient, variable in zip(limited, variables, strict=True):
+            groups[self._get_rate_factor(variable)].append((gradient, variable))
+        for factor, pairs in groups.items():
+            native_adam.update(
+                pairs,
+                adam.Scalars(
+                    rate=rate if factor == 1.0 else rate * factor,
+                    beta_1=hyper.beta_1,
+                    beta_2=hyper.beta_2,
+                    epsilon=hyper.epsilon,
+                    scale=1.0 if scale is None else scale,
+                    decay=hyper.learning_rate * self._get_weight_decay(),
+                ),
+                find_slots=self._get_slots,
+                is_decaying=self._is_decaying,
+                count=self._iterations + 1,
+            )
         for variable in variables:
             fused_optimizer.constrain(variable)
 
@@ -140,6 +146,8 @@ class Adam(fused_optimizer.FusedOptimizer):
         self, gradient: Any, variable: keras.Variable, hyper: dict[str, _Hyper]
     ) -> None:
         scalars = hyper[keras.backend.standardize_dtype(variable.dtype)]
+        rate = self._scale_rate(scalars.learning_rate, variable)
+        scalars = scalars._replace(learning_rate=rate)
         slots = self._get_slots(variable)
         if self.amsgrad:
             self._update_amsgrad(gradient, variable, slots, scalars)

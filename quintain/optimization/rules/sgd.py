@@ -1,7 +1,7 @@
 """Stochastic gradient descent."""
 
 import dataclasses
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 import tensorflow as tf
@@ -31,6 +31,8 @@ class SGD(fused_optimizer.FusedOptimizer):
         Sutskever et al., 2013, section 2 (https://proceedings.mlr.press/v28/sutskever13.html).
     """
 
+    GRADIENT_SCALING: ClassVar = "linear"
+
     learning_rate: dataclasses.InitVar[lr_schedule.LearningRate] = dataclasses.field(
         default=0.01, kw_only=False
     )
@@ -55,7 +57,7 @@ class SGD(fused_optimizer.FusedOptimizer):
     @override
     def _update_variable(self, gradient: Any, variable: keras.Variable, hyper: tf.Tensor) -> None:
         handle = fused_optimizer.get_handle(variable)
-        learning_rate = tf.cast(hyper, variable.dtype)
+        learning_rate = tf.cast(self._scale_rate(hyper, variable), variable.dtype)
         if isinstance(gradient, tf.IndexedSlices):
             tf.raw_ops.ResourceScatterSub(
                 resource=handle,

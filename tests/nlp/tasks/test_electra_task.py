@@ -133,6 +133,19 @@ def test_training_draws_other_words_each_time_and_evaluation_the_same():
     assert not trained[0][:, [0, 3]].any()
 
 
+def test_the_temperature_says_how_often_unlikely_words_are_drawn():
+    batch = {name: tf.tile(value, [64, 1]) for name, value in LABELS.items()}
+    drawn = {}
+    for temperature in (1e-4, 1e4):
+        model = make_task(generator_temperature=temperature).build_model()
+        model.masked_lm.bias.assign(tf.one_hot(2, 40, on_value=9.0))  # The right word of some.
+        labels = model(batch, training=True)["disc_label"].numpy().reshape(64, 2, 4)
+        drawn[temperature] = labels[:, 0, 1:3].mean(axis=0)
+
+    np.testing.assert_array_equal(drawn[1e-4], [1, 0])
+    assert (drawn[1e4] > 0.7).all()
+
+
 def test_the_reference_s_experiment_has_its_settings():
     assert experiments.pretraining
     config = exp_factory.get_exp_config("electra/pretraining")

@@ -20,7 +20,7 @@ VOCABULARY = "bundled:questions/vocabulary.txt"
 
 def make_task(**fields):
     data = question_answering_dataloader.QADataConfig(input_path="dummy", seq_length=8)
-    encoder = encoders.BertEncoderConfig(vocab_size=2_000, max_position_embeddings=64, **SIZES)
+    encoder = encoders.BertEncoderConfig(vocab_size=800, max_position_embeddings=64, **SIZES)
     config = question_answering.QuestionAnsweringConfig(
         model=question_answering.ModelConfig(encoder=encoders.EncoderConfig(bert=encoder)),
         **({"train_data": data, "validation_data": data} | fields),
@@ -150,12 +150,12 @@ def test_a_run_and_its_export_give_answers_with_their_places(run, capsys):
             models[0].check([asked[0], bad])
 
 
-@pytest.mark.parametrize(("doc_stride", "num_cut"), [(24, 0), (64, 4)])
+@pytest.mark.parametrize(("doc_stride", "num_cut"), [(24, 0), (56, 10)])
 def test_answers_that_no_window_shows_are_counted(doc_stride, num_cut):
     config = question_answering_dataloader.QADataConfig(
         input_path=bundled_corpora.find_file("bundled:questions/validation.json.gz"),
         vocab_file=bundled_corpora.find_file(VOCABULARY),
-        seq_length=64, query_length=24, doc_stride=doc_stride,
+        seq_length=56, query_length=24, doc_stride=doc_stride,
         version_2_with_negative=True, do_lower_case=False,
     )  # fmt: skip
     questions, windows = question_answering_dataloader.read_windows(config)

@@ -98,6 +98,13 @@ class MaskedLM(keras.layers.Layer):
         logits = tf.ensure_shape(logits, [*masked_positions.shape, self._vocab_size])
         return logits if self._output_type == "logits" else tf.nn.log_softmax(logits)
 
+    def list_width_exponents(self) -> list[tuple[keras.Variable, float]]:
+        """Returns how weights differ from others in `optimization.width_transfer`.
+
+        The normalisation makes up for embeddings that are larger than other outputs' kernels.
+        """
+        return [(variable, -1.0) for variable in self.layer_norm.weights]
+
     @override
     def get_config(self) -> NoReturn:
         """Refuses: the embeddings belong to another layer.

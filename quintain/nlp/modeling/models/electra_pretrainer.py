@@ -42,6 +42,7 @@ class ElectraPretrainer(constructed_model.ConstructorConfig, keras.Model):
         mlm_initializer: Any = "glorot_uniform",
         output_type: str = "logits",
         disallow_correct: bool = False,
+        temperature: float = 1.0,
         **kwargs: Any,
     ) -> None:
         given = constructed_model.arguments(locals())
@@ -56,6 +57,7 @@ class ElectraPretrainer(constructed_model.ConstructorConfig, keras.Model):
         self.mlm_initializer = mlm_initializer
         self.output_type = output_type
         self.disallow_correct = disallow_correct
+        self.temperature = temperature
         self.seed_generator = keras.random.SeedGenerator()
         width, _ = encoder_outputs.get_widths(generator_network)
         self.masked_lm = layers.MaskedLM(
@@ -142,7 +144,7 @@ class ElectraPretrainer(constructed_model.ConstructorConfig, keras.Model):
         disallowed = tf.one_hot(right, self.vocab_size) if self.disallow_correct else None
         seed = self.seed_generator.next() if training else tf.stack([0, tf.reduce_sum(ids)])
         noise = tf.random.stateless_uniform(tf.shape(logits), tf.cast(seed, tf.int32))
-        chosen = _choose(logits, disallowed, noise)
+        chosen = _choose(logits / self.temperature, disallowed, noise)
         fake, is_masked = scatter_update(ids, chosen, positions)
         return {"ids": fake, "is_replaced": is_masked * tf.cast(tf.not_equal(fake, ids), tf.int32)}
 

@@ -368,6 +368,15 @@ class Seq2SeqTransformer(constructed_model.ConstructorConfig, keras.Model):
         own = self.target_embedding
         return self.embedding if own is None else own
 
+    def list_width_exponents(self) -> list[tuple[keras.Variable, float]]:
+        """Returns how weights differ from others in `optimization.width_transfer`.
+
+        Embeddings are small by the root of the width, which multiplies them. As outputs they are
+        multiplied by the last normalisation's weights, which makes up for the same.
+        """
+        last = self.decoder_layer.output_normalization
+        return [(one, -0.5) for one in (self.embedding, self.output_embedding, *last.weights)]
+
     def _embed(self, ids: tf.Tensor, *, is_target: bool = False) -> tf.Tensor:
         """Looks ids up, scaled by the square root of the width; padding is zero."""
         embedding = self.output_embedding if is_target else self.embedding
