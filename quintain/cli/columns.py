@@ -157,21 +157,22 @@ def format_metric(value: float | None, searcher: Mapping[str, Any]) -> str:
 
 
 def list_best_columns(searcher: Mapping[str, Any]) -> Sequence[output.Column[dict[str, Any]]]:
-    """Returns the columns of what `to_best_row` returns."""
+    """Returns the columns of what `to_best_row` returns, and of the mean over several seeds."""
+
+    def of_several(name: str) -> output.Column[dict[str, Any]]:
+        return output.Column(
+            name,
+            lambda row: None if row["low"] is None else row[name],
+            lambda value: format_metric(value, searcher),
+            is_optional=True,
+        )
+
     return (
         output.Column("trial", lambda row: row["trial"]),
         output.Column(
             "metric", lambda row: row["metric"], lambda value: format_metric(value, searcher)
         ),
-        *(
-            output.Column(
-                name,
-                lambda row, name=name: None if row["low"] is None else row[name],
-                lambda value: format_metric(value, searcher),
-                is_optional=True,
-            )
-            for name in ("mean", "low", "high")
-        ),
+        *map(of_several, ("mean", "low", "high")),
         output.Column("batches", lambda row: row["batches"]),
         output.Column("hparams", lambda row: row["hparams"], format_hparams, can_shrink=True),
         output.Column("checkpoint", lambda row: row["checkpoint"]),

@@ -49,6 +49,14 @@ searcher:
   replace_function: {truncate_fraction: 0.25}
   explore_function: {resample_probability: 0.2, perturb_factor: 0.2}
 """
+REPLICATED = """
+searcher:
+  name: random
+  metric: val_loss
+  max_length: {batches: 60}
+  max_trials: TRIALS
+  replicate: {top: 3}
+"""
 MASTER = """
 import sys, time
 offset, clock = float(sys.argv.pop(1)), time.time
@@ -57,7 +65,7 @@ from quintain.cli import main
 sys.exit(main.run(sys.argv[1:]))
 """
 """The command line, with a clock that is so many seconds off."""
-SEARCHES = {"asha": ASHA, "pbt": PBT}
+SEARCHES = {"asha": ASHA, "pbt": PBT, "replicated": REPLICATED}
 
 
 class Home:

@@ -78,7 +78,7 @@ def test_the_order_in_which_trials_finish_does_not_matter(
         assert other == shown[0]
 
 
-@pytest.mark.long("Further seeds", but=["0-adaptive_simple", "0-pbt"])
+@pytest.mark.long("Further seeds", but=["0-adaptive_simple", "0-pbt", "0-replicated"])
 @pytest.mark.slow
 @pytest.mark.parametrize("searcher", SEARCHES)
 @pytest.mark.parametrize("seed", range(4))

@@ -1,4 +1,4 @@
-"""`quintain experiment compare`: which of two experiments or trials is better, and how surely."""
+"""`quintain experiment compare`: compares two experiments or trials over their seeds."""
 
 import dataclasses
 from collections.abc import Mapping

@@ -206,6 +206,7 @@ def compare(
     sign = 1 if smaller_is_better else -1
     shared = sorted(ours.keys() & theirs.keys())
     is_paired = len(shared) >= 2
+    freedom: float
     if is_paired:
         ours, theirs = ({seed: each[seed] for seed in shared} for each in (ours, theirs))
         complete = [each for each in others if each.keys() >= ours.keys()]
