@@ -74,7 +74,9 @@ def lr(
     if proxy_width is not None:
         _find_narrow(parsed, proxy_width, lowest, highest, steps, plot_path, as_json)
         return
-    lowest, highest, steps = lowest or 1e-7, highest or 1.0, steps or 100
+    lowest = 1e-7 if lowest is None else lowest
+    highest = 1.0 if highest is None else highest
+    steps = steps or 100
 
     def show(step: int, rate: float, loss: float) -> None:
         if not as_json and step % max(steps // 10, 1) == 0:
@@ -120,7 +122,9 @@ def _find_narrow(
     params = parsed.params
     field, rate = finder.find_rate_field(params)
     base = finder.narrow(params.task.model, width)
-    rates = finder.list_rates(lowest or rate / 8, highest or rate * 8)
+    rates = finder.list_rates(
+        rate / 8 if lowest is None else lowest, rate * 8 if highest is None else highest
+    )
 
     def show(rate: float, loss: float) -> None:
         if not as_json:

@@ -26,3 +26,11 @@ def test_sizes_are_tried_in_processes_of_their_own(quintain):
 
     assert (code, stdout) == (2, "")
     assert "does not fit: it takes" in stderr
+
+
+@pytest.mark.parametrize("options", [["--lowest=0"], ["--proxy-width=32", "--highest=0"]])
+def test_a_learning_rate_of_zero_is_no_end_of_a_range(quintain, options):
+    code, stdout, stderr = quintain("tune", "lr", "--experiment=tabular/local", *options)
+
+    assert (code, stdout) == (2, "")
+    assert "expected a range above 0" in stderr or "to 1 in 100 steps, expected" in stderr
