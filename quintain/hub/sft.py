@@ -103,10 +103,8 @@ class SftTask(task.HubTask):
         Raises:
             DataError: If a line is no conversation, or has no answer; with file and line.
         """
-        length, source = (
-            self.task_config.model.sequence_length,
-            params.input_path or params.tfds_name,
-        )
+        length = self.task_config.model.sequence_length
+        source = params.input_path or params.tfds_name
         tokens = [self.template.encode(turns) for _, turns in conversations.read(params)]
         fitting = [one for one in tokens if any(one.counts[1 : length + 1])]
         if len(fitting) < len(tokens):

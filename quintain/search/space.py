@@ -13,6 +13,7 @@ Example:
 
 import collections
 import dataclasses
+import functools
 import itertools
 from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -116,7 +117,7 @@ class Space:
             drawn |= self.first_points.popleft()
         return self._assemble([*drawn.values()])
 
-    @property
+    @functools.cached_property
     def centers(self) -> dict[str, Any]:
         """The values that users guess to be the best ones, by dotted name."""
         return {part.name: part.prior.center for part in self.dimensions if part.prior}

@@ -18,7 +18,7 @@ from quintain import errors
 from quintain.client.home import home as home_lib
 from quintain.records.config import experiment_sections
 from quintain.records.rows import change, codec, experiment, states, trial
-from quintain.records.views import metric_order
+from quintain.records.views import seeds
 from quintain.server import alert_delivery
 from quintain.store import store as store_lib
 
@@ -229,7 +229,7 @@ def build_report(
     measured = [
         one for one in trials if one.best_metric is not None and math.isfinite(one.best_metric)
     ]
-    best = metric_order.find_best(measured, searcher)
+    best = seeds.find_best(measured, searcher)
     counts = {state.value: 0 for state in states.TrialState}
     for one in trials:
         counts[one.state.value] += 1

@@ -9,7 +9,7 @@ from quintain.client import calls as calls_lib
 from quintain.records.rows import experiment as experiment_lib
 from quintain.records.rows import states
 from quintain.records.rows import trial as trial_lib
-from quintain.records.views import master_status, metric_order
+from quintain.records.views import master_status, seeds
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Snapshot:
     @property
     def best(self) -> trial_lib.TrialRecord | None:
         """The best trial so far."""
-        return metric_order.find_best(self.trials, self.searcher)
+        return seeds.find_best(self.trials, self.searcher)
 
     @property
     def searcher(self) -> dict[str, object]:

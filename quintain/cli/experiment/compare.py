@@ -43,14 +43,14 @@ def compare(first: int, second: int, is_of_trials: bool, as_json: bool) -> None:
         )
     is_of_one = ours.trials[0].experiment_id == theirs.trials[0].experiment_id
     lead = seeds.find_lead(ours, theirs, ranked if is_of_one else (), searcher)
-    standings = [seeds.to_standing(ours, lead), seeds.to_standing(theirs)]
     if as_json:
+        standings = (seeds.to_standing(ours, lead), seeds.to_standing(theirs))
         output.print_json([dataclasses.asdict(one) for one in standings])
         return
     word = "trial" if is_of_trials else "experiment"
     fields = {
-        f"{word} {number}": _describe(standing, searcher)
-        for number, standing in zip((first, second), standings, strict=True)
+        f"{word} {number}": _describe(seeds.to_standing(setting), searcher)
+        for number, setting in ((first, ours), (second, theirs))
     }
     output.print_fields({**fields, f"{first} than {second}": lead.text})
 
@@ -70,8 +70,8 @@ def _find_setting(
 
 
 def _describe(standing: seeds.Standing, searcher: Mapping[str, Any]) -> str:
-    value = seeds.format_metric(standing.mean, searcher)
-    found = columns.describe_standing(standing, searcher)
-    told = "; ".join(f"{name} {text}" for name, text in found.items() if "seeds" in name)
+    fields = columns.describe_standing(standing, searcher).items()
+    told = "".join(f"{name} {text}" for name, text in fields)
     trials = ", ".join(map(str, standing.trial_ids))
-    return f"{searcher.get('metric')} {told or value} (trial {trials})"
+    value = told or seeds.format_metric(standing.mean, searcher)
+    return f"{searcher.get('metric')} {value} (trial {trials})"

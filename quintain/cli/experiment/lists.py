@@ -15,7 +15,7 @@ from quintain.records.config import provenance as provenance_lib
 from quintain.records.rows import experiment as experiment_lib
 from quintain.records.rows import states
 from quintain.records.rows import trial as trial_lib
-from quintain.records.views import metric_order
+from quintain.records.views import seeds
 from quintain.terminal import printable
 
 
@@ -95,7 +95,7 @@ def _print_experiment(
     experiment: experiment_lib.Experiment, trials: Sequence[trial_lib.TrialRecord]
 ) -> None:
     searcher = experiment.config.get("searcher", {})
-    best = metric_order.find_best(trials, searcher)
+    best = seeds.find_best(trials, searcher)
     resources = experiment.config.get("resources", {})
     output.print_fields(
         {

@@ -10,7 +10,7 @@ from quintain.cli import columns, connect, logs, output
 from quintain.cli.lazy_group import FlagCommand, LazyGroup
 from quintain.client import calls as calls_lib
 from quintain.records.rows import registered_model
-from quintain.records.views import metric_order
+from quintain.records.views import seeds
 
 _MODEL_COLUMNS: tuple[output.Column[registered_model.RegisteredModel], ...] = (
     output.Column("name", lambda row: row.name),
@@ -208,7 +208,7 @@ def _find_best(calls: calls_lib.Calls, trial_id: int | None, experiment_id: int 
     if trial_id is None:
         experiment = calls.get_experiment(int(experiment_id or 0))
         searcher = experiment.config.get("searcher", {})
-        best = metric_order.find_best(calls.list_trials(experiment.id), searcher)
+        best = seeds.find_best(calls.list_trials(experiment.id), searcher)
         if best is None:
             raise errors.StateError(f"Experiment {experiment.id}: no trial was validated yet.")
     else:

@@ -1,11 +1,8 @@
-"""Order of trials by a searched metric."""
+"""Order of trials and checkpoints by a metric."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
-
-from quintain.records.rows import trial
-from quintain.records.views import seeds
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 T = TypeVar("T")
 
@@ -21,23 +18,14 @@ def rank(
         >>> rank([0.1, None, float("nan"), 0.3], lambda value: value, smaller_is_better=False)
         [0.3, 0.1, nan]
     """
-    measured = [(get_metric(item), item) for item in items]
-
-    def key(pair: tuple[float | None, T]) -> float:
-        value = pair[0]
-        if value is None or math.isnan(value):
-            return math.inf
-        return value if smaller_is_better else -value
-
-    return [item for _, item in sorted([pair for pair in measured if pair[0] is not None], key=key)]
+    pairs = [(get_metric(item), item) for item in items]
+    measured = [pair for pair in pairs if pair[0] is not None]
+    measured.sort(key=lambda pair: to_sort_key(pair[0], smaller_is_better=smaller_is_better))
+    return [item for _, item in measured]
 
 
-def find_best(
-    trials: Sequence[trial.TrialRecord], searcher: Mapping[str, Any]
-) -> trial.TrialRecord | None:
-    """Returns the best trial, or None if none was validated.
-
-    Where finalists were trained with further seeds, it is one of the setting that they chose.
-    """
-    ranked = seeds.rank_settings(trials, searcher)
-    return ranked[0].trials[0] if ranked else None
+def to_sort_key(metric: float | None, *, smaller_is_better: bool) -> float:
+    """Returns a metric of which smaller is better; what is no number is the worst."""
+    if metric is None or math.isnan(metric):
+        return math.inf
+    return metric if smaller_is_better else -metric

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from quintain.records.rows import trial
+from quintain.records.views import metric_order
 
 REPLICATE: Final = "+"
 """Stands between the name of a trial and the number of a further seed, in a replicate's name."""
@@ -278,11 +279,10 @@ def rank_settings(
         trials: Trials of an experiment.
         searcher: The section of this name of the experiment's config.
     """
-    sign = 1 if searcher.get("smaller_is_better", True) else -1
+    is_smaller_better = searcher.get("smaller_is_better", True)
 
     def get_signed(one: trial.TrialRecord) -> float:
-        value = math.nan if one.best_metric is None else sign * float(one.best_metric)
-        return math.inf if math.isnan(value) else value
+        return metric_order.to_sort_key(one.best_metric, smaller_is_better=is_smaller_better)
 
     groups: dict[str, list[trial.TrialRecord]] = {}
     for each in trials:
@@ -296,6 +296,17 @@ def rank_settings(
         values = {one.seed: float(one.best_metric or 0.0) for one in judged}
         ranked.append(Setting(tuple(sorted(group, key=get_signed)), values, score, len(further)))
     return sorted(ranked, key=lambda setting: (-setting.num_further, setting.score))
+
+
+def find_best(
+    trials: Sequence[trial.TrialRecord], searcher: Mapping[str, Any]
+) -> trial.TrialRecord | None:
+    """Returns the best trial, or None if none was validated.
+
+    Where finalists were trained with further seeds, it is one of the setting that they chose.
+    """
+    ranked = rank_settings(trials, searcher)
+    return ranked[0].trials[0] if ranked else None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -418,6 +429,4 @@ def _find_score(values: Sequence[float], metric_of: str) -> float:
     if math.inf in values:
         return math.inf
     found = Mean.of(values)
-    # A single value has no interval, so that nothing speaks for it.
-    high = math.inf if math.isnan(found.high) else found.high
-    return high if metric_of == "lower_bound" and len(values) > 1 else found.mean
+    return found.high if metric_of == "lower_bound" and len(values) > 1 else found.mean

@@ -4,7 +4,7 @@ import pytest
 
 from quintain.records.rows import trial
 from quintain.records.rows.states import TrialState
-from quintain.records.views import metric_order
+from quintain.records.views import metric_order, seeds
 
 
 def measured(*metrics):
@@ -32,8 +32,8 @@ def test_items_come_best_first_equal_ones_in_their_order_and_nan_last(smaller_is
     [({}, 1), ({"smaller_is_better": True}, 1), ({"smaller_is_better": False}, 2)],
 )
 def test_the_best_trial_is_that_of_the_searched_metric(searcher, best):
-    assert metric_order.find_best(measured(None, 0.1, 0.9), searcher).id == best
+    assert seeds.find_best(measured(None, 0.1, 0.9), searcher).id == best
 
 
 def test_without_a_validation_no_trial_is_the_best():
-    assert metric_order.find_best(measured(None, None), {}) is None
+    assert seeds.find_best(measured(None, None), {}) is None
