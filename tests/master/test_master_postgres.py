@@ -55,32 +55,36 @@ def make_patient(make_workers, monkeypatch):
 def test_a_server_that_is_killed_in_a_search_costs_and_doubles_nothing(
     make_master, make_patient, config_text, describe, postgres_server, store
 ):
-    losses, told = [], []
+    losses, told, killed = [], [], []
     store.hold(losses.append)
     master = make_master(num_slots=8)
     undisturbed = create(master, config_text)
     make_patient(master).run()
     disturbed = create(master, config_text)
     workers = make_patient(master)
-    source, is_over = random.Random(7), threading.Event()
+    source, answer = random.Random(7), workers.answer
 
-    def disturb():
-        for _ in range(6):
-            is_over.wait(source.uniform(0.05, 0.6))
-            postgres_server.kill()
-            is_over.wait(source.uniform(0.0, 0.5))
-            for _ in range(50):  # Until a worker has met it, which takes long on a busy machine.
-                if workers.refusals or is_over.wait(0.1):
-                    break
+    def answer_and_kill(launch_id, work):
+        if not killed and len(told) < 6 and source.random() < 0.2:
+            # Before the answer is written, or some time later, in whatever is written then.
+            delay = source.choice([0.0, source.uniform(0.0, 0.05)])
+            killed.append(threading.Timer(delay, postgres_server.kill))
+            killed[0].start()
+            if not delay:
+                killed[0].join()
+        return answer(launch_id, work)
+
+    workers.answer = answer_and_kill
+    while len(told) < 6:
+        workers.run_round()
+        if killed:
+            killed[0].join()
+            for _ in range(source.randrange(4)):
+                workers.run_round()
             told.append(master.status().problem)
             postgres_server.start()
-
-    killing = threading.Thread(target=disturb)
-    killing.start()
-    while killing.is_alive():
-        workers.run_round()
+            killed.clear()
     workers.run()
-    killing.join()
 
     expected, shown = describe(undisturbed), describe(disturbed)
     for each in shown["trials"]:
