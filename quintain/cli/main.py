@@ -27,6 +27,10 @@ _SECTIONS: Final = {
         "data": ("training.data:data", "Prepare data: train a vocabulary, mask text for BERT."),
         "tune": ("training.tune:tune", "Find a learning rate, and the largest batch that fits."),
         "train": ("training.train:train", "Train and evaluate an experiment, or go on with a run."),
+        "verify": (
+            "training.verify:verify",
+            "Check the checkpoints of a run against their receipts.",
+        ),
         "tensorboard": ("training.tensorboard:tensorboard", "Show trials and runs in TensorBoard."),
     },
     "Search": {

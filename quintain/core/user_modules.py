@@ -64,6 +64,13 @@ def name_module(module: str) -> str:
     return pathlib.PurePath(file).stem if file else module
 
 
+def is_own(file: str) -> bool:
+    """True if a file is code of the user's own, neither Python's nor an installed package's."""
+    package = pathlib.Path(__file__).parents[1]
+    others = {*map(pathlib.Path, _installed()), package} - {package.parent}
+    return others.isdisjoint(pathlib.Path(os.path.abspath(file)).parents)
+
+
 def refuse_training(name: str) -> None:
     """Refuses to train while a command imports the module that wants to.
 

@@ -1,6 +1,7 @@
 """Experiment runner: trainer, checkpoint manager and controller of one run."""
 
 import contextlib
+import functools
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
@@ -9,7 +10,7 @@ import keras
 import tensorflow as tf
 
 from quintain import errors, orbit
-from quintain.checkpoints import checkpoints, cluster_checkpoints, evaluation_log
+from quintain.checkpoints import checkpoints, cluster_checkpoints, evaluation_log, receipts
 from quintain.core import trainer_factory
 from quintain.core.loop import stateful_trainer, trainer_setup
 from quintain.files import file_paths
@@ -258,7 +259,9 @@ class ExperimentRunner:
             return None
         if self._mode.is_training and self._is_chief:
             checkpoints.remove_incomplete(self._model_dir, run_files.WRITTEN_FILES)
-        return cluster_checkpoints.ClusterCheckpointManager(
+        from quintain.run.proof import run_facts  # noqa: PLC0415 - only runs that are kept
+
+        manager = cluster_checkpoints.ClusterCheckpointManager(
             self._strategy,
             self._trainer.checkpoint,
             self._model_dir,
@@ -268,6 +271,9 @@ class ExperimentRunner:
             init_fn=self._trainer.initialize,
             enable_async=self._options.enable_async_checkpointing,
         )
+        find_facts = functools.partial(run_facts.find, self._params, self._model_dir)
+        manager.write_receipts(receipts.ReceiptWriter(self._model_dir, find_facts))
+        return manager
 
     def get_steps_per_loop(self) -> int | Callable[[int], int]:
         """Returns the steps of a loop, or a function of the step at which the loop starts."""
