@@ -29,8 +29,9 @@ _SECTIONS: Final = {
         "train": ("training.train:train", "Train and evaluate an experiment, or go on with a run."),
         "verify": (
             "training.verify:verify",
-            "Check the checkpoints of a run against their receipts.",
+            "Check the checkpoints of a run against their receipts, or train them again.",
         ),
+        "diff": ("training.verify:diff", "Show the first checkpoint at which two runs differ."),
         "tensorboard": ("training.tensorboard:tensorboard", "Show trials and runs in TensorBoard."),
     },
     "Search": {
