@@ -240,19 +240,21 @@ class ReceiptWriter:
         self._describe = functools.cache(describe)
         self._previous: str | None = None
         self._chain: list[dict[str, Any]] | None = []
+        self.followed: Receipt | None = None
+        """Receipt of the checkpoint that was restored, if it has one."""
 
     def follow(self, path: str) -> None:
         """Continues the chain at the checkpoint that was restored."""
-        self._previous, self._chain = None, []
+        self._previous, self._chain, self.followed = None, [], None
         if not file_io.exists(path + SUFFIX):
             return
         try:
-            head = read(path + SUFFIX).head
+            self.followed = read(path + SUFFIX)
             chain = read_chain(self._directory)
         except errors.CheckpointError as error:
             logger.warning("The chain of receipts starts anew: %s", error)
             return
-        self._previous = hash_json(head)
+        self._previous, head = self.followed.identity, self.followed.head
         known = [hash_json(one) for one in chain]
         if self._previous in known:
             self._chain = chain[: known.index(self._previous) + 1]

@@ -31,6 +31,10 @@ _SECTIONS: Final = {
             "training.verify:verify",
             "Check the checkpoints of a run against their receipts, or train them again.",
         ),
+        "reproduce": (
+            "training.verify:reproduce",
+            "Build a run anew from one receipt, where its data and code are found.",
+        ),
         "diff": ("training.verify:diff", "Show the first checkpoint at which two runs differ."),
         "tensorboard": ("training.tensorboard:tensorboard", "Show trials and runs in TensorBoard."),
     },

@@ -84,11 +84,17 @@ def refuse_training(name: str) -> None:
         )
 
 
+def search_first(directory: str) -> None:
+    """Lets modules be found in a directory before all others."""
+    if directory not in sys.path:
+        sys.path.insert(0, directory)
+
+
 def _import(name: str, directory: str | None) -> None:
     if directory is not None and _holds(directory, name):
-        _search_first(directory)
+        search_first(directory)
     else:
-        _search_first(os.getcwd())
+        search_first(os.getcwd())
     try:
         with _import_noted(name):
             importlib.import_module(name)
@@ -119,11 +125,6 @@ def _advise(directory: str | None) -> str:
         f" The run was started with it from {directory}, which {state}. Run this where its file "
         "is now, or name that directory in PYTHONPATH."
     )
-
-
-def _search_first(directory: str) -> None:
-    if directory not in sys.path:
-        sys.path.insert(0, directory)
 
 
 def _holds(directory: str, name: str) -> bool:

@@ -1,6 +1,7 @@
 """Receipts of checkpoints, and their check: every planted change is found and named."""
 
 import json
+import random
 import shutil
 
 import pytest
@@ -181,6 +182,62 @@ def test_refuses_a_receipt_of_another_version(run):
     _edit_json(run / "ckpt-3.receipt.json", lambda one: one["head"].update(format=9))
 
     assert "is a receipt of format 9; this version reads format 1" in _verify(run)[0]
+
+
+def _flip(path, generator):
+    data = bytearray(path.read_bytes())
+    data[generator.randrange(len(data))] ^= 1 << generator.randrange(8)
+    path.write_bytes(data)
+
+
+def _plant(run, generator):
+    """Changes one thing; returns the file that has to be named first."""
+    step = generator.choice([2, 3])
+    index, data = run / f"ckpt-{step}.index", run / f"ckpt-{step}.data-00000-of-00001"
+    receipt = run / f"ckpt-{step}.receipt.json"
+    match generator.choice(
+        ["bit", "index", "swap", "swap_index", "fact", "sign", "leaf", "config"]
+    ):
+        case "bit":
+            _flip(data, generator)
+            return data.name
+        case "index":
+            _flip(index, generator)
+            return index.name
+        case "swap":
+            shutil.copy(run / f"ckpt-{5 - step}.data-00000-of-00001", data)
+            return data.name
+        case "swap_index":
+            shutil.copy(run / f"ckpt-{5 - step}.index", index)
+            return index.name
+        case "fact":
+            name = generator.choice(["config", "code", "data"])
+            _edit_json(receipt, lambda one: one["facts"][name].update({"x": f"{generator}"}))
+        case "sign":
+            name = generator.choice(["environment", "batches", "previous", "index"])
+            _edit_json(receipt, lambda one: one["head"].update({name: "0" * 64}))
+        case "leaf":
+            leaf = generator.choice(sorted(json.loads(receipt.read_text())["leaves"]))
+            _edit_json(receipt, lambda one: one["leaves"].update({leaf: "0" * 64}))
+        case "config":
+            return "params.yaml"
+    return receipt.name
+
+
+@pytest.mark.slow
+def test_finds_and_names_two_hundred_planted_changes(run, tmp_path):
+    generator, missed = random.Random(7), []
+    for number in range(200):
+        copy = tmp_path / f"{number}"
+        shutil.copytree(run, copy)
+        place = _plant(copy, generator)
+        settings = dict(_FACTS.config) | ({"task": number} if place == "params.yaml" else {})
+        found = receipt_check.verify(str(copy), settings).findings
+        if [one.place for one in found][:1] != [place]:
+            missed.append((place, [str(one) for one in found]))
+        shutil.rmtree(copy)
+
+    assert missed == []
 
 
 def test_root_depends_on_names_values_and_number():

@@ -1,4 +1,4 @@
-"""`quintain verify`, `quintain diff`: checkpoints against receipts, and runs against each other."""
+"""`quintain verify`, `diff` and `reproduce`: proofs by the receipts of checkpoints."""
 
 import click
 
@@ -101,3 +101,28 @@ def diff(context: click.Context, first: str, second: str, as_json: bool) -> None
     else:
         click.echo(f"{first} and {second}: {compared.describe()}")
     context.exit(int(compared.step is not None))
+
+
+@click.command(cls=FlagCommand)
+@click.argument("receipt", metavar="RECEIPT")
+@click.option("--model-dir", required=True, metavar="DIR", help="Directory of the new run.")
+@click.pass_context
+def reproduce(context: click.Context, receipt: str, model_dir: str) -> None:
+    r"""Train a run anew up to the step of a receipt, from data and code that have its hashes.
+
+    A difference ends it with exit code 1.
+
+    \b
+    quintain reproduce runs/local/ckpt-500.receipt.json --model-dir=runs/again
+    """
+    logs.set_up(is_verbose=False)
+    options.build_parse_options()
+    from quintain.run.proof import reproduction
+
+    differences = reproduction.reproduce(receipt, model_dir)
+    if differences:
+        lines = "".join(f"\n  {one}" for one in differences)
+        click.echo(f"{model_dir}: differs from {receipt} in:{lines}")
+    else:
+        click.echo(f"{model_dir}: equal to the bit to {receipt}.")
+    context.exit(int(bool(differences)))

@@ -13,7 +13,7 @@ from quintain.config import provenance
 from quintain.files import file_io, file_paths, literal_paths
 from quintain.run import config_change
 
-_COMPARED: Final = ("weights", "optimizer", "random")
+COMPARED: Final = ("weights", "optimizer", "random")
 """Parts that have to be equal to the bit. Loops may be cut differently, and the state of a data
 iterator has other bits after a restore: of the data, batches are counted."""
 
@@ -80,7 +80,7 @@ def compare(first: str, second: str, *, start: int = -1) -> Comparison:
     equal: list[int] = []
     for step in steps:
         one, other = left[step], right[step]
-        parts = [name for name in _COMPARED if one["parts"][name] != other["parts"][name]]
+        parts = [name for name in COMPARED if one["parts"][name] != other["parts"][name]]
         if one["batches"] != other["batches"]:
             parts.append(f"data (batches {one['batches']} and {other['batches']})")
         if parts:
@@ -118,10 +118,7 @@ def find_facts(
     first: str, left: Mapping[str, Any], second: str, right: Mapping[str, Any]
 ) -> list[str]:
     """Returns the facts that differ between two receipts, each with both values."""
-    found = [
-        f"environment {name}: {old} -> {new}"
-        for name, old, new in provenance.diff_dicts(left["environment"], right["environment"])
-    ]
+    found = find_environment(left, right)
     for name in ("code", "data", "config"):
         if left[name] == right[name]:
             continue
@@ -136,6 +133,14 @@ def find_facts(
             if name != "config" or not _is_free(path)
         ]
     return found
+
+
+def find_environment(left: Mapping[str, Any], right: Mapping[str, Any]) -> list[str]:
+    """Returns the versions, kernels and machines that differ between the heads of two receipts."""
+    return [
+        f"environment {name}: {old} -> {new}"
+        for name, old, new in provenance.diff_dicts(left["environment"], right["environment"])
+    ]
 
 
 def _is_free(path: str) -> bool:
@@ -171,7 +176,7 @@ def _compare_values(places: Sequence[str | None], parts: Sequence[str]) -> tuple
     ]
     shared = [key for key in keys if key in left and key in right]
     distance = _find_distance(places, [key for key in shared if key.endswith("VARIABLE_VALUE")])
-    others = [part for part in parts if part not in _COMPARED]
+    others = [part for part in parts if part not in COMPARED]
     return [receipts.shorten(key) for key in keys] + others, distance
 
 
