@@ -17,12 +17,14 @@ import tensorflow as tf
 from tensorflow.python.checkpoint import functional_saver
 
 from quintain import errors
-from quintain.checkpoints import checkpoint_fit, saved_graph
+from quintain.checkpoints import checkpoint_fit, receipts, saved_graph
 from quintain.files import disk_errors, file_io, file_paths, literal_paths, whole_files
 from quintain.orbit import checkpoint_watch
 
 _STATE_FILE: Final = "checkpoint"
-_OWN_FILE: Final = re.compile(rf"ckpt-\d+\.(index|data-\d{{5}}-of-\d{{5}})|{_STATE_FILE}")
+_OWN_FILE: Final = re.compile(
+    rf"ckpt-\d+\.(index|data-\d{{5}}-of-\d{{5}}|receipt\.json)|{_STATE_FILE}|{receipts.CHAIN_FILE}"
+)
 _WRITE_ERRORS: Final = (*whole_files.ERRORS, errors.OutputError)
 
 logger = logging.getLogger(__name__)
@@ -85,6 +87,7 @@ class CheckpointManager:
         self._interval = checkpoint_interval
         self._init_fn = init_fn
         self._enable_async = enable_async
+        self._receipts: receipts.ReceiptWriter | None = None
         self._last_step: int | None = None
         self._writer: threading.Thread | None = None
         self._write_error: errors.CheckpointError | None = None
@@ -114,6 +117,10 @@ class CheckpointManager:
     def latest_checkpoint(self) -> str | None:
         """Prefix of the newest complete checkpoint, or None."""
         return self.checkpoints[-1] if self.checkpoints else None
+
+    def write_receipts(self, writer: receipts.ReceiptWriter) -> None:
+        """Lets every checkpoint from now on have a receipt."""
+        self._receipts = writer
 
     def save(
         self,
@@ -146,7 +153,7 @@ class CheckpointManager:
             return path
         snapshot = _capture(self._checkpoint)
         self._last_step = step
-        self._start_writing(lambda: self._write(snapshot, path, options))
+        self._start_writing(lambda: self._write(snapshot, path, options, step))
         return path
 
     def sync(self) -> None:
@@ -209,6 +216,8 @@ class CheckpointManager:
         checkpoint_fit.check_fit(self._checkpoint, path)
         self._checkpoint.read(literal_paths.checkpoint(path)).expect_partial()
         self._last_step = self._step()
+        if self._receipts is not None:
+            self._receipts.follow(path)
 
     def discard(self, paths: Sequence[str]) -> None:
         """Deletes checkpoints that are not to be restored, such as those of a diverged training."""
@@ -252,12 +261,16 @@ class CheckpointManager:
         snapshot: functional_saver.MultiDeviceSaver,
         path: str,
         options: tf.train.CheckpointOptions | None,
+        step: int,
     ) -> None:
         """Writes the files beside their place, moves them there, and drops the oldest."""
         try:
             with _temporary_prefix(path) as prefix:
                 snapshot.save(tf.constant(prefix), options=options)
+                head = None if self._receipts is None else self._receipts.write(prefix, step)
                 _publish(prefix, path)
+            if self._receipts is not None and head is not None:
+                self._receipts.record(head)
             self._num_saves += 1
             self._record_and_prune()
         except _WRITE_ERRORS as error:
@@ -338,7 +351,7 @@ def list_checkpoints(directory: str, name: str = "ckpt") -> list[str]:
 
 def delete_checkpoint(path: str) -> None:
     """Deletes the files of a checkpoint, its index first, so that it is never half there."""
-    for file in [f"{path}.index", *_list_data_files(path)]:
+    for file in [f"{path}.index", *list_data_files(path), path + receipts.SUFFIX]:
         with contextlib.suppress(FileNotFoundError):
             file_io.remove(file)
 
@@ -427,11 +440,12 @@ def _temporary_prefix(path: str) -> Iterator[str]:
 
 def _publish(prefix: str, path: str) -> None:
     """Moves written files to their place; the index, which makes them a checkpoint, comes last."""
-    for file in [*_list_data_files(prefix), f"{prefix}.index"]:
+    receipt = [prefix + receipts.SUFFIX] if file_io.exists(prefix + receipts.SUFFIX) else []
+    for file in [*list_data_files(prefix), *receipt, f"{prefix}.index"]:
         whole_files.publish(file, path + file[len(prefix) :])
 
 
-def _list_data_files(path: str) -> list[str]:
+def list_data_files(path: str) -> list[str]:
     """Returns the files with the values of a checkpoint, found by their exact names."""
     directory, name = file_paths.split(path)
     pattern = re.compile(re.escape(name) + r"\.data-\d{5}-of-\d{5}")

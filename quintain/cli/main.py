@@ -27,6 +27,15 @@ _SECTIONS: Final = {
         "data": ("training.data:data", "Prepare data: train a vocabulary, mask text for BERT."),
         "tune": ("training.tune:tune", "Find a learning rate, and the largest batch that fits."),
         "train": ("training.train:train", "Train and evaluate an experiment, or go on with a run."),
+        "verify": (
+            "training.verify:verify",
+            "Check the checkpoints of a run against their receipts, or train them again.",
+        ),
+        "reproduce": (
+            "training.verify:reproduce",
+            "Build a run anew from one receipt, where its data and code are found.",
+        ),
+        "diff": ("training.verify:diff", "Show the first checkpoint at which two runs differ."),
         "tensorboard": ("training.tensorboard:tensorboard", "Show trials and runs in TensorBoard."),
     },
     "Search": {

@@ -64,6 +64,13 @@ def name_module(module: str) -> str:
     return pathlib.PurePath(file).stem if file else module
 
 
+def is_own(file: str) -> bool:
+    """True if a file is code of the user's own, neither Python's nor an installed package's."""
+    package = pathlib.Path(__file__).parents[1]
+    others = {*map(pathlib.Path, _installed()), package} - {package.parent}
+    return others.isdisjoint(pathlib.Path(os.path.abspath(file)).parents)
+
+
 def refuse_training(name: str) -> None:
     """Refuses to train while a command imports the module that wants to.
 
@@ -77,11 +84,17 @@ def refuse_training(name: str) -> None:
         )
 
 
+def search_first(directory: str) -> None:
+    """Lets modules be found in a directory before all others."""
+    if directory not in sys.path:
+        sys.path.insert(0, directory)
+
+
 def _import(name: str, directory: str | None) -> None:
     if directory is not None and _holds(directory, name):
-        _search_first(directory)
+        search_first(directory)
     else:
-        _search_first(os.getcwd())
+        search_first(os.getcwd())
     try:
         with _import_noted(name):
             importlib.import_module(name)
@@ -112,11 +125,6 @@ def _advise(directory: str | None) -> str:
         f" The run was started with it from {directory}, which {state}. Run this where its file "
         "is now, or name that directory in PYTHONPATH."
     )
-
-
-def _search_first(directory: str) -> None:
-    if directory not in sys.path:
-        sys.path.insert(0, directory)
 
 
 def _holds(directory: str, name: str) -> bool:

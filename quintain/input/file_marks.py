@@ -36,7 +36,7 @@ def note(path: str) -> None:
         return
     with contextlib.suppress(OSError):  # Who reads it says what is wrong.
         _known.pop(path, None)
-        _known[path] = _describe(path)
+        _known[path] = describe(path)
         while len(_known) > MOST_FILES:
             del _known[next(iter(_known))]
 
@@ -59,7 +59,7 @@ def describe_change(saved: Mapping[str, str]) -> str:
     )
 
 
-def _describe(path: str) -> str:
+def describe(path: str) -> str:
     """Returns size and hash of beginning, middle and end: large files are not read as a whole."""
     digest = hashlib.sha256()
     with file_io.open(path, "rb") as file:

@@ -1,6 +1,7 @@
 """Experiment runner: trainer, checkpoint manager and controller of one run."""
 
 import contextlib
+import functools
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
@@ -9,7 +10,7 @@ import keras
 import tensorflow as tf
 
 from quintain import errors, orbit
-from quintain.checkpoints import checkpoints, cluster_checkpoints, evaluation_log
+from quintain.checkpoints import checkpoints, cluster_checkpoints, evaluation_log, receipts
 from quintain.core import trainer_factory
 from quintain.core.loop import stateful_trainer, trainer_setup
 from quintain.files import file_paths
@@ -96,6 +97,7 @@ class ExperimentRunner:
         self._evaluation_log = (
             evaluation_log.EvaluationLog(self._model_dir) if self._model_dir else None
         )
+        self._receipts: receipts.ReceiptWriter | None = None
         self._checkpoint_manager = self.build_checkpoint_manager()
         self._early_stopping = self._build_early_stopping()
         self._profile = self._build_profile()
@@ -106,7 +108,9 @@ class ExperimentRunner:
             else evaluation_log.EvaluationLog(None)
         )
         self._metric_sender: metric_sending.MetricSender | None = None
+        rate = self._read_constant_rate()
         self._controller = self.build_controller()
+        self._take_changed_rate(rate)
 
     def _build_train_actions(self) -> list[actions.Action]:
         """Returns the train actions that the config asks for, then the caller's."""
@@ -258,7 +262,9 @@ class ExperimentRunner:
             return None
         if self._mode.is_training and self._is_chief:
             checkpoints.remove_incomplete(self._model_dir, run_files.WRITTEN_FILES)
-        return cluster_checkpoints.ClusterCheckpointManager(
+        from quintain.run.proof import run_facts  # noqa: PLC0415 - only runs that are kept
+
+        manager = cluster_checkpoints.ClusterCheckpointManager(
             self._strategy,
             self._trainer.checkpoint,
             self._model_dir,
@@ -268,6 +274,25 @@ class ExperimentRunner:
             init_fn=self._trainer.initialize,
             enable_async=self._options.enable_async_checkpointing,
         )
+        find_facts = functools.partial(run_facts.find, self._params, self._model_dir)
+        self._receipts = receipts.ReceiptWriter(self._model_dir, find_facts)
+        manager.write_receipts(self._receipts)
+        return manager
+
+    def _read_constant_rate(self) -> float | None:
+        """Returns the learning rate if it is a variable, which checkpoints hold."""
+        rate = getattr(getattr(self._trainer, "optimizer", None), "_learning_rate", None)
+        return float(rate) if self._mode.is_training and isinstance(rate, keras.Variable) else None
+
+    def _take_changed_rate(self, rate: float | None) -> None:
+        """Puts a learning rate that the config changed in place of the checkpoint's."""
+        restored = self._receipts and self._receipts.followed
+        if rate is None or not restored:
+            return
+        trainer = restored.facts["config"].get("trainer", {})
+        former = (trainer.get("optimizer_config") or {}).get("learning_rate")
+        if former != self._params.trainer.optimizer_config.learning_rate.as_dict():
+            self._trainer.optimizer.learning_rate = rate
 
     def get_steps_per_loop(self) -> int | Callable[[int], int]:
         """Returns the steps of a loop, or a function of the step at which the loop starts."""

@@ -70,7 +70,7 @@ class Environment:
             "platform": platform.platform(),
             "python": platform.python_version(),
             "kernels": selection.describe(),
-            "versions": {"quintain": quintain.__version__, **_find_versions()},
+            "versions": {"quintain": quintain.__version__, **find_versions()},
             "git": self._git,
             "sources": dict(sources),
         }
@@ -97,7 +97,8 @@ def _read_starts(path: str) -> list[dict[str, Any]]:
     return starts if isinstance(starts, list) else []
 
 
-def _find_versions() -> dict[str, str]:
+def find_versions() -> dict[str, str]:
+    """Returns the versions of the packages that a training uses, by name."""
     found = {}
     for name in _PACKAGES:
         try:

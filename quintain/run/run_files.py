@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from quintain import errors
-from quintain.checkpoints import checkpoints, evaluation_log, recovery_state
+from quintain.checkpoints import checkpoints, evaluation_log, receipts, recovery_state
 from quintain.config import gin_io, run_header, yaml_io
 from quintain.core import user_modules
 from quintain.files import file_io, file_paths, whole_files
@@ -22,6 +22,7 @@ WRITTEN_FILES: Final = (
     evaluation_log.FILE_NAME,
     history.FILE_NAME,
     recovery_state.FILE_NAME,
+    receipts.CHAIN_FILE,
 )
 """Files of a run that are replaced as a whole."""
 

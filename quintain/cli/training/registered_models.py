@@ -28,7 +28,7 @@ _RECORDS: Final = re.compile(
 )
 """Files of a run that change without changing its model."""
 
-_OF_CHECKPOINT: Final = re.compile(r"(?P<name>.*-\d+)\.(index|data-\d{5}-of-\d{5})")
+_OF_CHECKPOINT: Final = re.compile(r"(?P<name>.*-\d+)\.(index|data-\d{5}-of-\d{5}|receipt\.json)")
 
 
 model_options = options.combine(

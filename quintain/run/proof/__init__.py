@@ -1,0 +1,1 @@
+"""Proof of runs: the facts in their receipts, steps trained again, runs built anew."""
