@@ -7,7 +7,8 @@ Events are plain mappings with `kind`, and the times that `active_time.stamp` ad
 
 | kind | further keys | what happened |
 |---|---|---|
-| `start` | `config`, `source_checkpoint`, `trial_seed` | the experiment was created |
+| `start` | `config`, `source_checkpoint`, `trial_seed`, `history` | the experiment was created; \
+`history` are earlier trials that its search learns from |
 | `result` | `request_id`, `number`, `work`, `num_batches`, `metric`, `further`, `problem`, \
 `checkpoint`, `exited_reason`, `stop`, `stop_reason` | a trial did a workload; `stop` says whether \
 that ends the `trial` or the whole `search` |
@@ -118,7 +119,10 @@ class ExperimentMachine:
                     event.get("trial_seed"),
                     effects,
                     most_ready=event.get("most_ready"),
+                    history=event.get("history", ()),
                 )
+                if effects.created and (note := event.get("note")):
+                    effects.notes.append((effects.created[0], note))
             case "result":
                 self._record_result(event, effects)
             case "failure":
