@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from quintain import errors
-from quintain.records.config import experiment_spec
-from quintain.records.rows import codec, experiment, metric, trial
+from quintain.records.config import experiment_spec, searcher_config
+from quintain.records.rows import codec, experiment, metric, states, trial
 from quintain.records.views import seeds
 from quintain.search import space as space_lib
 from quintain.store import reading
@@ -74,21 +74,79 @@ def find(store: store_lib.Store, config: experiment_spec.ExperimentSpec) -> dict
     return {"history": list(history.values()), "note": note}
 
 
-def list_ended(
-    session: reading.Reader, owner: experiment.Experiment
-) -> tuple[trial.TrialRecord, ...]:
-    """Returns the ended trials of an experiment, the inherited ones first; no further seeds."""
+def build_rewound(
+    session: reading.Reader,
+    owner: experiment.Experiment,
+    to_trial: int,
+    *,
+    searcher: str = "",
+    space: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Returns the config of a search that goes on from a trial of another one.
+
+    It shares the trials up to that one which have ended with a result.
+
+    Args:
+        session: Reads the trials.
+        owner: The other experiment.
+        to_trial: The last trial that is shared.
+        searcher: Another search method; the same one if empty. Fields that it lacks are left out.
+        space: Other hyperparameters; the same ones if None.
+
+    Raises:
+        ConfigError: If there is no such method.
+        StateError: If the trial is not one of the experiment, or has no result.
+    """
+    trials = {each.id: each for each in _list_trials(session, owner)}
+    if to_trial not in trials:
+        there = f" It has trials {min(trials)} to {max(trials)}." if trials else ""
+        raise errors.StateError(f"Experiment {owner.id} has no trial {to_trial}.{there}")
+    last = trials[to_trial]
+    usable = [
+        number
+        for number, each in trials.items()
+        if number <= to_trial and _is_usable(each) and _is_validated(session, each)
+    ]
+    if to_trial not in usable:
+        before = f"trial {usable[-1]}" if usable else "another experiment"
+        raise errors.StateError(
+            f"Trial {to_trial} is {last.state.value} and has no result to share. Rewind to "
+            f"{before} instead."
+        )
+    former: dict[str, Any] = {**owner.config["searcher"], "initial_points": []}
+    if searcher and searcher != former["name"]:
+        former = _change_method(former, searcher)
+    changed: dict[str, Any] = {"searcher": {**former, "inherited": usable}}
+    if space is not None:
+        changed["hyperparameters"] = dict(space)
+    return {**owner.config, **changed}
+
+
+def _change_method(former: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Returns the fields of a search that another method has, too."""
+    try:
+        kind = searcher_config.SEARCHERS[name]
+    except KeyError:
+        raise errors.ConfigError(
+            f"searcher.name: {searcher_config.explain_unknown(name)}"
+        ) from None
+    known = {field.name for field in dataclasses.fields(kind)} - {"replicate"}
+    return {**{key: value for key, value in former.items() if key in known}, "name": name}
+
+
+def _list_trials(session: reading.Reader, owner: experiment.Experiment) -> list[trial.TrialRecord]:
+    """Returns the trials of an experiment, those first that it shares with others."""
     inherited = owner.config.get("searcher", {}).get("inherited", ())
-    records = [*_get_trials(session, inherited), *session.list_trials(owner.id)]
-    return tuple(
-        each
-        for each in records
-        if each.state.is_terminal and seeds.REPLICATE not in each.request_id
-    )
+    return [*_get_trials(session, inherited), *session.list_trials(owner.id)]
 
 
-def has_result(session: reading.Reader, record: trial.TrialRecord) -> bool:
-    """Returns whether a trial was validated."""
+def _is_usable(record: trial.TrialRecord) -> bool:
+    """Returns whether a trial has ended by itself, and trained a point of its own."""
+    has_failed = record.state is states.TrialState.ERROR
+    return record.state.is_terminal and not has_failed and seeds.REPLICATE not in record.request_id
+
+
+def _is_validated(session: reading.Reader, record: trial.TrialRecord) -> bool:
     return bool(session.list_metrics(record.id, group=metric.MetricGroup.VALIDATION))
 
 
@@ -119,7 +177,8 @@ def _list_sources(
             raise errors.ConfigError(
                 f"{path}: there is no experiment {number}. `quintain experiment list` names them."
             ) from None
-        yield _Source(path, owner, list_ended(session, owner))
+        usable = filter(_is_usable, _list_trials(session, owner))
+        yield _Source(path, owner, tuple(usable))
 
 
 def _check_metric(source: _Source, config: experiment_spec.ExperimentSpec) -> None:

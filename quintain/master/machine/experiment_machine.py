@@ -21,7 +21,8 @@ that ends the `trial` or the whole `search` |
 | `pause`, `activate`, `cancel`, `kill` | | a user asked for it |
 | `kill_trial` | `request_id` | a user asked for it |
 | `extend` | `max_trials` | a user asked for more trials |
-| `resume` | `config`, `hparams` | a user takes up the ended experiment again |
+| `resume` | `config`, `hparams`, `max_trials` | a user takes up the ended experiment again, \
+maybe with more trials |
 | `fatal` | `reason` | the experiment can't go on |
 | `taken_up` | | a master took it up again; the time before does not count |
 | `time_up` | `reason` | its budget of time is used up |
@@ -351,6 +352,8 @@ class ExperimentMachine:
         self.config = config
         self._set_active()
         self.search.resume(config, chosen, event.get("hparams"), effects)
+        if event.get("max_trials"):
+            self.search.extend(event["max_trials"], effects)
 
     def _set_active(self) -> None:
         self.state = _State.ACTIVE
