@@ -305,6 +305,25 @@ class MasterCalls(Calls):
             overrides: `path=value` texts that win over the config.
         """
 
+    @call("POST", "/experiments/{experiment_id}/rewind", status=201, timeout_secs=_COMMAND_SECS)
+    def rewind_experiment(
+        self,
+        experiment_id: int,
+        to_trial: int,
+        searcher: str = "",
+        space_text: Secret[str | None] = None,
+        overrides: Secret[Sequence[str]] = (),
+    ) -> experiment_lib.Experiment:
+        """Creates an experiment that shares the trials of another one up to one of them.
+
+        Args:
+            experiment_id: The other one.
+            to_trial: The last trial that is shared.
+            searcher: Another search method; the same one if empty.
+            space_text: Other hyperparameters, as YAML; the same ones if None.
+            overrides: `path=value` texts that win over the config.
+        """
+
     @call("POST", "/experiments/{experiment_id}/continue", timeout_secs=_COMMAND_SECS)
     def continue_experiment(
         self, experiment_id: int, overrides: Secret[Sequence[str]] = ()

@@ -11,7 +11,7 @@ from quintain import errors
 from quintain.config import overrides as overrides_lib
 from quintain.config import yaml_io
 from quintain.files import atomic_write
-from quintain.master import entries, metric_sending, shared_state, unexpected_errors
+from quintain.master import earlier_trials, entries, metric_sending, shared_state, unexpected_errors
 from quintain.master.machine import active_time, experiment_machine
 from quintain.master.transfer import model_files
 from quintain.records.config import experiment_spec, provenance, searcher_config
@@ -105,6 +105,7 @@ def create(
     storages.build(config.as_dict(), shared.home / "checkpoints").check()
     with unexpected_errors.search_errors_explained():
         machine = experiment_machine.ExperimentMachine(config)
+    learned = earlier_trials.find(shared.store, config)
     record = experiment.Experiment(
         id=0,
         state=states.ExperimentState.ACTIVE,
@@ -136,6 +137,7 @@ def create(
                 "source_checkpoint": _find_source(shared, config.searcher),
                 "trial_seed": trial_seed,
                 "most_ready": _count_ready(len(shared.nodes.slots)),
+                **learned,
             }
             events = [start] if activate else [start, {"kind": "pause"}]
             placed = None

@@ -7,8 +7,10 @@ from typing import Any, Final
 
 from quintain import errors
 from quintain.config import overrides as overrides_lib
+from quintain.config import yaml_io
 from quintain.master import (
     checkpoint_gc,
+    earlier_trials,
     entries,
     new_experiments,
     orphans,
@@ -108,6 +110,47 @@ class Commands:
             self._shared,
             new_experiments.build_config(content),
             owner.original_config if config_text is None else config_text,
+            pathlib.Path(owner.model_dir),
+            parent_id=experiment_id,
+            origin=new_experiments.inherit_provenance(owner),
+        )
+
+    def rewind_experiment(
+        self,
+        experiment_id: int,
+        to_trial: int,
+        searcher: str,
+        space_text: str | None,
+        overrides: Sequence[str],
+    ) -> experiment.Experiment:
+        """Creates an experiment that shares the trials of another one up to one of them.
+
+        Args:
+            experiment_id: The other one.
+            to_trial: The last trial that is shared.
+            searcher: Another search method; the same one if empty.
+            space_text: Other hyperparameters, as YAML; the same ones if None.
+            overrides: `path=value` each; they win over the config.
+
+        Raises:
+            ConfigError: If the method can't go on, or the space lacks values of shared trials.
+            StateError: If there is no such trial, or it has no result.
+        """
+        owner = self._record(experiment_id)
+        space = None
+        if space_text is not None:
+            space = new_experiments.read_content(space_text, "space")
+            space = space.get("hyperparameters", space)
+        with self._shared.store.reading() as session:
+            content = earlier_trials.build_rewound(
+                session, owner, to_trial, searcher=searcher, space=space
+            )
+        content = new_experiments.override(content, overrides)
+        self._check(owner.config, content)
+        return new_experiments.create(
+            self._shared,
+            new_experiments.build_config(content),
+            yaml_io.dump(content),
             pathlib.Path(owner.model_dir),
             parent_id=experiment_id,
             origin=new_experiments.inherit_provenance(owner),
@@ -345,12 +388,17 @@ class Commands:
             hparams = None
             if isinstance(config.searcher, searcher_config.SingleConfig):
                 hparams = _draw_first(config, next(iter(entry.machine.trials.values())).hparams)
+            plain = config.as_dict()
+            event: dict[str, Any] = {"kind": "resume", "config": plain, "hparams": hparams}
+            more_trials: int = getattr(config.searcher, "max_trials", 0)
+            if more_trials != getattr(former.searcher, "max_trials", 0):
+                entry.machine.search.check_extension(more_trials)
+                event["max_trials"] = more_trials
             entry.config = config
             entry.record = dataclasses.replace(
                 entry.record, config=config.as_dict(), is_archived=False
             )
             shared.entries[experiment_id] = entry
-            event = {"kind": "resume", "config": config.as_dict(), "hparams": hparams}
             self._reopen(entry, event)
             return entry.record
 

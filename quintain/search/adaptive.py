@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 from typing_extensions import override
 
-from quintain.search import asha, base_search, halving, rungs
+from quintain.search import asha, base_search, halving, known_trial, rungs
 from quintain.search import space as space_lib
 
 
@@ -30,6 +30,11 @@ class Tournament(base_search.SearchMethod):
         super().bound_ready(most_ready)
         for search in self.searches:
             search.bound_ready(most_ready)
+
+    @override
+    def learn(self, history: Sequence[known_trial.KnownTrial]) -> None:
+        for search in self.searches:
+            search.learn(history)
 
     @override
     def start(self) -> list[base_search.Operation]:

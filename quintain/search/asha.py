@@ -14,7 +14,7 @@ from typing import NotRequired, TypedDict
 import numpy as np
 from typing_extensions import Unpack, override
 
-from quintain.search import base_search, rungs
+from quintain.search import base_search, known_trial, rungs
 from quintain.search import space as space_lib
 
 
@@ -64,6 +64,10 @@ class _RungSearch(base_search.SearchMethod, abc.ABC):
         self._order: dict[str, int] = {}
         for rung in self.rungs:
             rung.order = self._order
+
+    @override
+    def learn(self, history: Sequence[known_trial.KnownTrial]) -> None:
+        known_trial.fill_rungs(self.rungs, history)
 
     @override
     def start(self) -> list[base_search.Operation]:
@@ -142,10 +146,10 @@ class AshaSearch(_RungSearch):
         expected: float = self.max_trials
         units, former = 0.0, 0
         for index, rung in enumerate(self.rungs):
-            units += max(expected - len(rung.metrics), 0) * (rung.length - former)
+            units += max(expected - rung.num_results, 0) * (rung.length - former)
             former = rung.length
             can_grow = index >= self._num_closed_rungs
-            expected = max(expected / self.divisor if can_grow else 0, len(rung.promoted))
+            expected = max(expected / self.divisor if can_grow else 0, rung.num_promoted)
         return units
 
     def _replace(self, request_id: str) -> list[base_search.Operation]:
@@ -181,7 +185,7 @@ class AshaSearch(_RungSearch):
             operations += base_search.train_and_validate(promoted, length)
         elif len(self._rung_of) - self._num_invalid < self.max_trials:
             operations += self._create_next()
-        if len(self.rungs[0].metrics) == self.max_trials:
+        if self.rungs[0].num_results == self.max_trials:
             operations += self._close_out()
         return operations
 

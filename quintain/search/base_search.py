@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from quintain import errors
-from quintain.search import rungs
+from quintain.search import known_trial, rungs
 from quintain.search import space as space_lib
 
 WORST_METRIC: Final = math.inf
@@ -131,6 +131,23 @@ class SearchMethod(abc.ABC):
             most_ready: Trials; more than can run at once.
         """
         self.most_ready = most_ready
+
+    @property
+    def uses_results(self) -> bool:
+        """True if what is tried depends on the results of earlier trials."""
+        return True
+
+    def learn(self, history: Sequence[known_trial.KnownTrial]) -> None:
+        """Takes earlier trials as if they were its own results; called before `start`.
+
+        Raises:
+            ConfigError: If the method can't use them, or has nothing left to try.
+        """
+        del history
+        raise errors.ConfigError(
+            "searcher.learn_from: this search method can't use earlier trials. Leave it out, or "
+            "choose another method."
+        )
 
     @abc.abstractmethod
     def start(self) -> list[Operation]:

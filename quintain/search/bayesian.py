@@ -11,7 +11,7 @@ from typing import Any, NotRequired, TypedDict, Unpack
 import numpy as np
 from typing_extensions import override
 
-from quintain.search import base_search, hyperparameters, rungs
+from quintain.search import base_search, hyperparameters, known_trial, rungs
 from quintain.search import space as space_lib
 
 
@@ -90,9 +90,7 @@ class BayesianSearch(base_search.SearchMethod):
         }
         while space.first_points:
             self._study.enqueue_trial(self._to_proposal(space.first_points.popleft()))
-        if space.centers:
-            for _ in range(num_startup_trials - 1):
-                self._study.enqueue_trial(self._to_proposal(space.draw(random)))
+        self._num_near_priors = num_startup_trials - 1 if space.centers else 0
         self._proposals: dict[str, Any] = {}
         self._rung_of: dict[str, int] = {}
         self._num_created = 0
@@ -100,7 +98,29 @@ class BayesianSearch(base_search.SearchMethod):
         self._num_without_result = 0
 
     @override
+    def learn(self, history: Sequence[known_trial.KnownTrial]) -> None:
+        known_trial.fill_rungs(self._rungs, history)
+        self._num_near_priors -= len(history)
+        for trial in history:
+            values = [trial.metric, *self._sign(trial.further)]
+            if base_search.WORST_METRIC in values:
+                continue
+            point = self.space.flatten(trial.hparams)
+            if missing := self._distributions.keys() - point:  # Unused: any value is as good.
+                drawn = self.space.draw(self.random)
+                point |= {name: drawn[name] for name in missing}
+            self._study.add_trial(
+                self._optuna.create_trial(
+                    params=self._to_proposal(point),
+                    distributions=self._distributions,
+                    values=values,
+                )
+            )
+
+    @override
     def start(self) -> list[base_search.Operation]:
+        for _ in range(self._num_near_priors):
+            self._study.enqueue_trial(self._to_proposal(self.space.draw(self.random)))
         count = min(self._limit, self.max_trials)
         return [operation for _ in range(count) for operation in self._create_next()]
 
@@ -111,7 +131,10 @@ class BayesianSearch(base_search.SearchMethod):
 
     @override
     def note_further(self, request_id: str, metrics: Sequence[float]) -> None:
-        self._further[request_id] = [
+        self._further[request_id] = self._sign(metrics)
+
+    def _sign(self, metrics: Sequence[float]) -> list[float]:
+        return [
             base_search.to_signed(metric, smaller_is_better=is_smaller)
             for metric, is_smaller in zip(metrics, self._further_signs, strict=True)
         ]

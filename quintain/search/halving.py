@@ -12,7 +12,7 @@ import numpy as np
 from typing_extensions import override
 
 from quintain import errors
-from quintain.search import base_search, rungs
+from quintain.search import base_search, known_trial, rungs
 from quintain.search import space as space_lib
 
 MAX_TRIALS: Final = 1_000_000
@@ -96,10 +96,29 @@ class HalvingSearch(base_search.SearchMethod):
         for rung in self.rungs:
             rung.order = self._order
         self._exited: set[str] = set()
+        self._known: dict[str, dict[int, float]] = {}
+
+    @override
+    def learn(self, history: Sequence[known_trial.KnownTrial]) -> None:
+        """Lets earlier trials compete for the places of later rungs, which stay as many.
+
+        One that wins a place for which it was not trained long enough is the worst there.
+        """
+        lengths = [rung.length for rung in self.plan]
+        placed = {trial.name: trial.place(lengths) for trial in history}
+        self._known = {name: metrics for name, metrics in placed.items() if 0 in metrics}
+        first = self.plan[0]
+        grown = dataclasses.replace(first, num_trials=first.num_trials + len(self._known))
+        self.plan = (grown, *self.plan[1:])
+        for name, metrics in self._known.items():
+            self._exited.add(name)
+            self._rung_of[name] = 0
+            self._order[name] = len(self._order)
+            self._record(name, metrics[0])
 
     @override
     def start(self) -> list[base_search.Operation]:
-        count = int(min(self.plan[0].num_trials, self.most_ready))
+        count = int(min(self.plan[0].num_trials - len(self._known), self.most_ready))
         return [operation for _ in range(count) for operation in self._create_next()]
 
     def _create_next(self) -> list[base_search.Operation]:
@@ -146,13 +165,18 @@ class HalvingSearch(base_search.SearchMethod):
         return self.plan[index].length - former
 
     def _on_result(self, request_id: str, metric: float) -> list[base_search.Operation]:
+        created = [] if self._rung_of[request_id] else self._create_next()
+        return created + self._record(request_id, metric)
+
+    def _record(self, request_id: str, metric: float) -> list[base_search.Operation]:
+        """Enters a result and returns what follows for trials that there are."""
         index = self._rung_of[request_id]
         rung, plan = self.rungs[index], self.plan[index]
         rung.outstanding.discard(request_id)
-        operations = [] if index else self._create_next()
+        operations: list[base_search.Operation] = []
         if index == len(self.rungs) - 1:
             rung.insert(request_id, metric)
-            return [*operations, *self._close(request_id)]
+            return self._close(request_id)
 
         num_next = self.plan[index + 1].num_trials
         promoted = rung.choose_promotion(
@@ -167,7 +191,9 @@ class HalvingSearch(base_search.SearchMethod):
         self._rung_of[promoted] = index + 1
         self.rungs[index + 1].outstanding.add(promoted)
         if promoted in self._exited:
-            return operations + self._on_result(promoted, base_search.WORST_METRIC)
+            known = self._known.get(promoted, {})
+            metric = known.get(index + 1, base_search.WORST_METRIC)
+            return operations + self._record(promoted, metric)
         return operations + base_search.train_and_validate(promoted, self.plan[index + 1].length)
 
     def _close(self, request_id: str) -> list[base_search.Operation]:

@@ -1,14 +1,14 @@
 """Random, grid and single search: every trial is trained to the end."""
 
 import abc
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from typing_extensions import override
 
 from quintain import errors
 from quintain.records.config import hyperparameter_config
-from quintain.search import base_search
+from quintain.search import base_search, known_trial
 from quintain.search import space as space_lib
 
 
@@ -116,6 +116,15 @@ class RandomSearch(_FullTraining):
 
     @property
     @override
+    def uses_results(self) -> bool:
+        return False
+
+    @override
+    def learn(self, history: Sequence[known_trial.KnownTrial]) -> None:
+        """Changes nothing: points are drawn independently."""
+
+    @property
+    @override
     def _replaces_invalid(self) -> bool:
         return self.max_trials > 1
 
@@ -182,6 +191,19 @@ class GridSearch(_FullTraining):
             max_concurrent_trials=max_concurrent_trials,
         )
         self._points: Iterator[space_lib.Hparams] = iter(points)
+
+    @override
+    def learn(self, history: Sequence[known_trial.KnownTrial]) -> None:
+        """Leaves out points that were trained long enough."""
+        known = [trial.hparams for trial in history if trial.length >= self.max_length]
+        points = [point for point in self.space.grid() if point not in known]
+        if not points:
+            raise errors.ConfigError(
+                "searcher: earlier trials have tried every point of the grid. Add points, or "
+                "raise searcher.max_length."
+            )
+        self.max_trials = len(points)
+        self._points = iter(points)
 
     @override
     def _next_hparams(self) -> space_lib.Hparams:

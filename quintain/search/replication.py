@@ -16,7 +16,7 @@ from typing_extensions import override
 from quintain import errors
 from quintain.records.config import experiment_spec, searcher_config
 from quintain.records.views import seeds as seeds_lib
-from quintain.search import base_search, hyperparameters, rungs
+from quintain.search import base_search, hyperparameters, known_trial, rungs
 
 LEAST_TRIALS: Final = 16
 """Trials from which on a search replicates its finalists by default."""
@@ -81,6 +81,15 @@ class ReplicatedSearch(base_search.SearchMethod):
     @override
     def bound_ready(self, most_ready: float) -> None:
         self.method.bound_ready(most_ready)
+
+    @property
+    @override
+    def uses_results(self) -> bool:
+        return self.method.uses_results
+
+    @override
+    def learn(self, history: Sequence[known_trial.KnownTrial]) -> None:
+        self.method.learn(history)
 
     @property
     @override
@@ -289,14 +298,14 @@ def describe(replicate: searcher_config.ReplicateConfig) -> str:
 
 
 def build(
-    config: searcher_config.SearcherConfig, build_method: Build, seed: int
+    config: searcher_config.SearcherConfig, build_method: Build, seeds: Sequence[int]
 ) -> ReplicatedSearch:
     """Builds the search of a config that replicates its finalists, within the config's budget.
 
     Args:
         config: The config, with a section `replicate`.
         build_method: Builds the method that is wrapped.
-        seed: `reproducibility.experiment_seed`.
+        seeds: `reproducibility.experiment_seed`, and what else tells the search from others.
 
     Raises:
         ConfigError: If the method has no finalists, or the further seeds leave it too little.
@@ -304,7 +313,7 @@ def build(
     replicate = config.replicate
     if replicate is None or isinstance(config, _WITHOUT_FINALISTS):
         raise _refuse(f"the search method {config.name!r} has no finalists to train again")
-    random = np.random.RandomState([seed, _STREAM])
+    random = np.random.RandomState([seeds[0], _STREAM, *seeds[1:]])
     method = build_method(config)
     length: int = config.as_dict()["max_length"]
     for name in ("max_trials", "budget"):

@@ -29,6 +29,25 @@ class Rung:
     order: dict[str, int] = dataclasses.field(default_factory=dict)
     """When trials were created, so that it does not matter which of equal ones came first."""
 
+    num_known: int = 0
+    """Results of earlier trials, which `learn` added; they count as trials that went on."""
+
+    @property
+    def num_results(self) -> int:
+        """Results of the search's own trials."""
+        return len(self.metrics) - self.num_known
+
+    @property
+    def num_promoted(self) -> int:
+        """Own trials that went on."""
+        return len(self.promoted) - self.num_known
+
+    def learn(self, name: str, metric: float) -> None:
+        """Adds the result of an earlier trial, with which others are compared."""
+        self.promoted.add(name)
+        self.insert(name, metric)
+        self.num_known += 1
+
     def count_as_good(self, metric: float) -> int:
         """Returns how many results are better than a metric, or equal to it."""
         return bisect.bisect_right(self.metrics, metric)
@@ -111,10 +130,10 @@ def left_by_stopping(rungs: Sequence[Rung], num_trials: int, divisor: float) -> 
     units, former = 0.0, 0
     for rung in rungs:
         present = len(rung.metrics)
-        coming = max(expected - present, 0.0)
+        coming = max(expected - rung.num_results, 0.0)
         units += coming * (rung.length - former)
         former = rung.length
         sure = min(max(divisor - present, 0.0), coming)
         going_on = math.log((present + sure + 0.5) / (present + 0.5)) + (coming - sure) / divisor
-        expected = len(rung.promoted) + min(going_on, coming)
+        expected = rung.num_promoted + min(going_on, coming)
     return units

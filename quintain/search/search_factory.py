@@ -22,14 +22,20 @@ def build_searcher(config: experiment_spec.ExperimentSpec) -> searcher.Searcher:
     Raises:
         ConfigError: If the hyperparameters are malformed, or the method can't search them.
     """
-    seed = _find_seed(config)
     build = functools.partial(_build_first, config)
-    replicate = config.searcher.replicate
+    replicate, num_inherited = config.searcher.replicate, len(config.searcher.inherited)
+    own = config.searcher
+    if num_inherited and hasattr(own, "max_trials"):
+        own = own.replace(max_trials=own.max_trials - num_inherited, inherited=[])
     if replicate is None or not replicate.top:
-        method = build(config.searcher)
+        method = build(own)
     else:
-        method = replication.build(config.searcher, build, seed)
-    return searcher.Searcher(method, smaller_is_better=config.searcher.smaller_is_better)
+        method = replication.build(own, build, _find_seeds(config))
+    return searcher.Searcher(
+        method,
+        smaller_is_better=config.searcher.smaller_is_better,
+        num_inherited=num_inherited,
+    )
 
 
 def settle(config: experiment_spec.ExperimentSpec) -> experiment_spec.ExperimentSpec:
@@ -47,17 +53,20 @@ def _build_first(
     """Builds a method, or one like it, for the hyperparameters of an experiment."""
     space = space_lib.Space.parse(config.hyperparameters)
     points = space.parse_points(method.initial_points, "searcher.initial_points")
-    space.first_points.extend([*points, space.centers] if space.centers else points)
-    return build_method(method, space, searcher.new_random(_find_seed(config)))
+    is_new = bool(space.centers) and not config.searcher.inherited
+    space.first_points.extend([*points, space.centers] if is_new else points)
+    return build_method(method, space, searcher.new_random(*_find_seeds(config)))
 
 
-def _find_seed(config: experiment_spec.ExperimentSpec) -> int:
+def _find_seeds(config: experiment_spec.ExperimentSpec) -> list[int]:
+    """Returns the seed of a search; one with earlier trials does not propose what these did."""
     seed = config.reproducibility.experiment_seed
     if seed is None:
         raise errors.ConfigError(
             "reproducibility.experiment_seed: got None; `experiment_spec.parse` sets it."
         )
-    return seed
+    num_inherited, learn_from = len(config.searcher.inherited), config.searcher.learn_from
+    return [seed, num_inherited, *learn_from] if num_inherited or learn_from else [seed]
 
 
 def check(

@@ -2,12 +2,13 @@
 
 import dataclasses
 import typing
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from quintain import errors
-from quintain.search import base_search
+from quintain.search import base_search, known_trial
 
 _ALMOST_DONE: Final = 0.99
 _VALIDATION_SHARE: Final = 0.1
@@ -60,14 +61,22 @@ class Searcher:
     interrupted goes on after its events have been replayed.
     """
 
-    def __init__(self, method: base_search.SearchMethod, *, smaller_is_better: bool = True) -> None:
+    def __init__(
+        self,
+        method: base_search.SearchMethod,
+        *,
+        smaller_is_better: bool = True,
+        num_inherited: int = 0,
+    ) -> None:
         """Stores the method.
 
         Args:
             method: The search method; it has to be fresh.
             smaller_is_better: Whether smaller metrics are better.
+            num_inherited: Trials of another search that `max_trials` counts.
         """
         self._method = method
+        self._num_inherited = num_inherited
         self._smaller_is_better = smaller_is_better
         self._open: dict[str, None] = {}
         self._num_ended = 0
@@ -140,12 +149,19 @@ class Searcher:
         Raises:
             StateError: If the method can't be given more trials.
         """
-        self._method.check_extension(max_trials)
+        former = getattr(self._method, "max_trials", None)
+        if self._num_inherited and former is not None:
+            former += self._num_inherited
+            if max_trials <= former:
+                raise errors.StateError(
+                    f"max_trials: got {max_trials}, expected more than the present {former}."
+                )
+        self._method.check_extension(max_trials - self._num_inherited)
 
     def extend(self, max_trials: int) -> list[base_search.Operation]:
         """Raises the number of trials, also of a search that is over."""
         self._is_over = False
-        return self._finish(self._method.extend(max_trials))
+        return self._finish(self._method.extend(max_trials - self._num_inherited))
 
     def reopen(
         self, request_id: str, length: int, *, has_failed: bool
@@ -163,6 +179,22 @@ class Searcher:
         self._num_failed -= has_failed
         self._note_length(request_id, 0)
         return self._method.reopen(request_id, length)
+
+    def learn(self, history: Sequence[known_trial.KnownTrial]) -> None:
+        """Hands earlier trials to the method, whose metrics are as they were measured.
+
+        Raises:
+            ConfigError: If the method can't use them, or has nothing left to try.
+        """
+        self._method.learn([self._sign(trial) for trial in history])
+
+    def _sign(self, trial: known_trial.KnownTrial) -> known_trial.KnownTrial:
+        is_smaller = self._smaller_is_better
+        signed = [
+            (length, base_search.to_signed(metric, smaller_is_better=is_smaller))
+            for length, metric in trial.results
+        ]
+        return dataclasses.replace(trial, results=tuple(signed))
 
     def start(self, most_ready: float | None = None) -> list[base_search.Operation]:
         """Returns the first operations.
@@ -225,13 +257,14 @@ class Searcher:
         return operations
 
 
-def new_random(seed: int) -> np.random.RandomState:
+def new_random(seed: int, *further: int) -> np.random.RandomState:
     """Returns the source of random numbers of a search, the same on all machines.
 
     Args:
         seed: `reproducibility.experiment_seed`, below 2 ** 32.
+        *further: Numbers that tell the search from others of this seed.
     """
-    return np.random.RandomState(seed)
+    return np.random.RandomState([seed, *further] if further else seed)
 
 
 def describe(operation: base_search.Operation) -> dict[str, Any]:

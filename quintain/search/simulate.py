@@ -94,7 +94,7 @@ def estimate(
         total = round(search_factory.build_searcher(config).left(0))
     num_trials = round(len(done.lengths) * total / max(done.total_length, 1))
     if is_extrapolated and hasattr(config.searcher, "max_trials"):
-        num_trials = config.searcher.max_trials
+        num_trials = config.searcher.max_trials - len(config.searcher.inherited)
     return Estimate(done, num_trials, total, is_extrapolated)
 
 
@@ -109,9 +109,11 @@ def shrink(
     """
     method = config.searcher
     change: dict[str, int] = {}
-    for name in ("max_trials", "population_size"):
-        if getattr(method, name, 0) > max_trials:
-            change[name] = max_trials
+    num_inherited = len(method.inherited)
+    if getattr(method, "max_trials", 0) - num_inherited > max_trials:
+        change["max_trials"] = max_trials + num_inherited
+    if getattr(method, "population_size", 0) > max_trials:
+        change["population_size"] = max_trials
     budget = getattr(method, "budget", 0)
     if budget:
         # A trial of the first rung takes at least a unit, and each rung about as much as the first.

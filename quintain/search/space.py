@@ -158,6 +158,40 @@ class Space:
             raise errors.ConfigError.from_problems(problems)
         return parsed
 
+    def flatten(self, hparams: Hparams) -> dict[str, Any]:
+        """Returns the values of a point by dotted name; those that are not used are missing."""
+        return dict(_flatten(hparams, {part.name for part in self.dimensions}))
+
+    def accept_point(self, hparams: Hparams) -> tuple[Hparams, list[tuple[str, str]]]:
+        """Returns a point that another space gave, and what does not fit into this one.
+
+        Args:
+            hparams: The point.
+
+        Returns:
+            The point with the values of this space, and names with what is wrong with them.
+        """
+        known = {part.name: part.hyperparameter for part in self.dimensions}
+        values: dict[str, Any] = {}
+        problems: list[tuple[str, str]] = []
+        for name, value in _flatten(hparams, known):
+            try:
+                values[name] = known[name].accept(value)
+            except KeyError:
+                problems.append((name, f"got {errors.show(value)}, but there is no such name"))
+            except ValueError as error:
+                problems.append((name, f"got {errors.show(value)}, expected {error}"))
+        used = self._find_used({name: values.get(name) for name in known})
+        missing = [name for name in known if name in used and name not in values]
+        for name in missing:
+            if isinstance(known[name], hyperparameters.Const):
+                values[name] = known[name].grid()[0]
+            elif all(name != each for each, _ in problems):
+                problems.append((name, "the trial has no value"))
+        if problems:
+            return {}, problems
+        return self._assemble([values.get(name) for name in known]), []
+
     def grid(self) -> Iterator[Hparams]:
         """Yields the points of the grid; the last name varies fastest.
 

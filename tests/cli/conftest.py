@@ -279,6 +279,11 @@ class FakeCalls(calls.Calls):
         self.done.append(("fork", experiment_id, config_text, tuple(overrides)))
         return self.experiments[2]
 
+    def rewind_experiment(self, experiment_id, to_trial, searcher, space_text, overrides):
+        given = (to_trial, searcher, space_text, tuple(overrides))
+        self.done.append(("rewind", experiment_id, *given))
+        return self.experiments[2]
+
     def continue_experiment(self, experiment_id, overrides):
         self.done.append(("continue", experiment_id, tuple(overrides)))
         return self.experiments[1]

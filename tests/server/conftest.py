@@ -128,6 +128,10 @@ class FakeMaster:
         self.calls.append(("fork", experiment_id, config_text, overrides))
         return self._command("forked", experiment_id)
 
+    def rewind_experiment(self, experiment_id, to_trial, searcher, space_text, overrides):
+        self.calls.append(("rewind", experiment_id, to_trial, searcher, space_text, overrides))
+        return self._command("rewound", experiment_id)
+
     def continue_experiment(self, experiment_id, overrides):
         self.calls.append(("continue", experiment_id, tuple(overrides)))
         return self._command("continued", experiment_id)

@@ -101,6 +101,7 @@ def test_commands_reach_the_master(over_http, master, tmp_path):
     assert over_http.apply(1, "pause").state is states.ExperimentState.PAUSED
     over_http.update_experiment(1, {"labels": ["x"], "max_slots": 2})
     over_http.fork_experiment(1, None, ["b=2"])
+    over_http.rewind_experiment(1, 2, "tpe", "lr: 1", ["b=2"])
     over_http.continue_experiment(1, ["c=3"])
     over_http.kill_trial(1)
     over_http.note_trial(1, "mine")
@@ -121,6 +122,8 @@ def test_commands_reach_the_master(over_http, master, tmp_path):
         ("update", 1, {"labels": ["x"], "max_slots": 2}),
         ("fork", 1, None, ["b=2"]),
         ("forked", 1),
+        ("rewind", 1, 2, "tpe", "lr: 1", ["b=2"]),
+        ("rewound", 1),
         ("continue", 1, ("c=3",)),
         ("continued", 1),
         ("kill trial", 1),

@@ -11,6 +11,8 @@ from quintain.cli import connect, output, record_ids
 from quintain.cli.experiment import endings
 from quintain.cli.lazy_group import FlagCommand
 from quintain.client.home import home as home_lib
+from quintain.config import yaml_io
+from quintain.records.config import searcher_config
 from quintain.records.rows import experiment as experiment_lib
 
 if TYPE_CHECKING:
@@ -214,6 +216,71 @@ def fork(
         experiment = client.fork_experiment(experiment_id, text, assignments)
     text = f"Created experiment {experiment.id} from experiment {experiment_id}."
     output.print_record(experiment, text, as_json=as_json)
+
+
+@click.command(cls=FlagCommand)
+@record_ids.experiment_argument
+@click.option(
+    "--to-trial",
+    type=click.IntRange(min=1),
+    required=True,
+    shell_complete=record_ids.complete_trial,
+    help="Last shared trial.",
+)
+@click.option(
+    "--searcher",
+    type=click.Choice(list(searcher_config.SEARCHERS)),
+    help="Another search method.",
+)
+@click.option("--space", metavar="FILE", help="YAML of hyperparameters; the same by default.")
+@click.option("--set", "assignments", multiple=True, metavar="PATH=VALUE", help="Repeatable.")
+@output.json_option
+def rewind(
+    experiment_id: int,
+    to_trial: int,
+    searcher: str | None,
+    space: str | None,
+    assignments: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    r"""Create an experiment that shares the trials of another one up to one of them.
+
+    \b
+    quintain experiment rewind 7 --to-trial 40 --searcher tpe --space wider.yaml
+    """
+    space_text = None if space is None else yaml_io.dump(yaml_io.load_file(space))
+    with connect.open_client() as client:
+        experiment = client.rewind_experiment(
+            experiment_id, to_trial, searcher or "", space_text, assignments
+        )
+    num_shared = len(experiment.config["searcher"]["inherited"])
+    text = (
+        f"Created experiment {experiment.id} from experiment {experiment_id}, with which it "
+        f"shares {num_shared} trials."
+    )
+    output.print_record(experiment, text, as_json=as_json)
+
+
+@click.command(cls=FlagCommand)
+@record_ids.experiment_argument
+@click.option("--max-trials", type=click.IntRange(min=1), help="Trials in all.")
+@click.option("--max-length", type=click.IntRange(min=1), help="Length of trials, in its unit.")
+@output.json_option
+def extend(
+    experiment_id: int, max_trials: int | None, max_length: int | None, as_json: bool
+) -> None:
+    r"""Go on with an ended search, with more trials or longer ones.
+
+    \b
+    quintain experiment extend 7 --max-trials 200
+    """
+    given = {"max_trials": max_trials, "max_length": max_length}
+    assignments = [f"searcher.{name}={value}" for name, value in given.items() if value]
+    if not assignments:
+        raise click.UsageError("Nothing to extend. Give --max-trials, --max-length, or both.")
+    with connect.open_client() as client:
+        experiment = client.continue_experiment(experiment_id, assignments)
+    output.print_record(experiment, f"Experiment {experiment.id} goes on.", as_json=as_json)
 
 
 @click.command("continue", cls=FlagCommand)

@@ -12,6 +12,8 @@ _SECTIONS: Final = {
         "preview": ("preview:preview", "Show what a search would do, without running it."),
         "create": ("create:create", "Create an experiment, run it and follow it."),
         "fork": ("commands:fork", "Create an experiment from another one."),
+        "rewind": ("commands:rewind", "Go on from a trial with another method or space."),
+        "extend": ("commands:extend", "Give an ended search more trials, or longer ones."),
         "continue": ("commands:continue_", "Go on with an ended experiment."),
     },
     "Look": {

@@ -7,7 +7,8 @@ Events are plain mappings with `kind`, and the times that `active_time.stamp` ad
 
 | kind | further keys | what happened |
 |---|---|---|
-| `start` | `config`, `source_checkpoint`, `trial_seed` | the experiment was created |
+| `start` | `config`, `source_checkpoint`, `trial_seed`, `history` | the experiment was created; \
+`history` are earlier trials that its search learns from |
 | `result` | `request_id`, `number`, `work`, `num_batches`, `metric`, `further`, `problem`, \
 `checkpoint`, `exited_reason`, `stop`, `stop_reason` | a trial did a workload; `stop` says whether \
 that ends the `trial` or the whole `search` |
@@ -20,7 +21,8 @@ that ends the `trial` or the whole `search` |
 | `pause`, `activate`, `cancel`, `kill` | | a user asked for it |
 | `kill_trial` | `request_id` | a user asked for it |
 | `extend` | `max_trials` | a user asked for more trials |
-| `resume` | `config`, `hparams` | a user takes up the ended experiment again |
+| `resume` | `config`, `hparams`, `max_trials` | a user takes up the ended experiment again, \
+maybe with more trials |
 | `fatal` | `reason` | the experiment can't go on |
 | `taken_up` | | a master took it up again; the time before does not count |
 | `time_up` | `reason` | its budget of time is used up |
@@ -118,7 +120,10 @@ class ExperimentMachine:
                     event.get("trial_seed"),
                     effects,
                     most_ready=event.get("most_ready"),
+                    history=event.get("history", ()),
                 )
+                if effects.created and (note := event.get("note")):
+                    effects.notes.append((effects.created[0], note))
             case "result":
                 self._record_result(event, effects)
             case "failure":
@@ -347,6 +352,8 @@ class ExperimentMachine:
         self.config = config
         self._set_active()
         self.search.resume(config, chosen, event.get("hparams"), effects)
+        if event.get("max_trials"):
+            self.search.extend(event["max_trials"], effects)
 
     def _set_active(self) -> None:
         self.state = _State.ACTIVE

@@ -3,14 +3,14 @@
 import collections
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from quintain.master.machine import effects as effects_lib
 from quintain.master.machine import trial_machine
 from quintain.records.config import experiment_spec, searcher_config
-from quintain.records.rows import states
-from quintain.search import base_search, search_factory
+from quintain.records.rows import codec, states
+from quintain.search import base_search, known_trial, search_factory
 
 
 class SearchDriver:
@@ -133,6 +133,7 @@ class SearchDriver:
         effects: effects_lib.Effects,
         *,
         most_ready: int | None = None,
+        history: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         """Creates the first trials.
 
@@ -141,7 +142,10 @@ class SearchDriver:
             trial_seed: Seed of all trials, or None if each has its own.
             effects: Gets what this does.
             most_ready: Trials to create before there are results, at most; None for no bound.
+            history: Earlier trials to learn from, as `earlier_trials` writes them.
         """
+        if history:
+            self._search.learn([self._read_known(each) for each in history])
         self._source_checkpoint = source_checkpoint
         self._trial_seed = trial_seed
         self._follow(self._search.start(most_ready), effects)
@@ -231,6 +235,16 @@ class SearchDriver:
         """Counts trials that failed anew."""
         self.num_errors = 0
         self.first_error = ""
+
+    def _read_known(self, plain: Mapping[str, Any]) -> known_trial.KnownTrial:
+        unit = self._config.searcher.batches_per_unit
+        results = codec.from_plain(tuple[tuple[int, float], ...], plain["results"])
+        return known_trial.KnownTrial(
+            name=plain["name"],
+            hparams=plain["hparams"],
+            results=tuple((batches // unit, metric) for batches, metric in results),
+            further=codec.from_plain(tuple[float, ...], plain.get("further", ())),
+        )
 
     # What follows.
 

@@ -17,6 +17,8 @@ from quintain.config import base_config
 from quintain.records.views import trial_filter
 
 Count = Annotated[int, Gt(0)]
+Number = Annotated[int, Gt(0), Le(10**12)]
+"""Number of an experiment or of a trial."""
 Length = Annotated[int, Ge(0), Le(10**12)]
 """Units of training; 0 where it is missing."""
 Trials = Annotated[int, Ge(0), Le(10**6)]
@@ -41,6 +43,9 @@ MAX_POPULATION: Final = 10_000
 
 MAX_MODELLED_TRIALS: Final = 10_000
 """Trials that a model of all of them may propose: the time for each grows with their number."""
+
+MAX_INHERITED: Final = 10_000
+"""Trials that an experiment may share with the one it was rewound from."""
 
 MAX_PROCESS_TRIALS: Final = 1_000
 """The same for a Gaussian process, which takes up to a fifth of a second for each."""
@@ -78,6 +83,9 @@ class SearcherConfig(base_config.Config):
     """`module:function` below `quintain.search` that builds the method from the space, a source of
     random numbers, and the fields of the subclass."""
 
+    LEARNS: ClassVar[bool] = True
+    """Whether the method can take earlier trials as its own."""
+
     REQUIRED: ClassVar[tuple[str, ...]] = ()
     """Whole numbers that have to be set."""
 
@@ -104,6 +112,18 @@ class SearcherConfig(base_config.Config):
 
     initial_points: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     """Hyperparameters of the first trials, one mapping for each; what one leaves out is drawn."""
+
+    learn_from: Annotated[list[Number], Len(0, 100)] = dataclasses.field(default_factory=list)
+    """Experiments whose ended trials the method takes as its own results."""
+
+    skip_misfits: bool = False
+    """Whether trials outside the space are left out of these; else they are an error."""
+
+    inherited: Annotated[list[Number], Len(0, MAX_INHERITED)] = dataclasses.field(
+        default_factory=list
+    )
+    """Trials shared with the experiment that this one was rewound from; `max_trials` counts them.
+    `quintain experiment rewind` sets it."""
 
     stop_trial_when: str = ""
     """Expression over a validation's metrics and `total_batches`, such as `accuracy >= 0.99`. A
@@ -149,6 +169,7 @@ class SearcherConfig(base_config.Config):
                 "initial_points",
                 f"got {len(self.initial_points)}, expected at most one for each of {most} trials.",
             )
+        yield from self._check_earlier()
         for name in ("stop_trial_when", "stop_when"):
             try:
                 trial_filter.check(getattr(self, name))
@@ -157,6 +178,16 @@ class SearcherConfig(base_config.Config):
         for name in self.REQUIRED:
             if getattr(self, name) == 0:
                 yield name, f"missing; the search method {errors.show(self.name)} needs it."
+
+    def _check_earlier(self) -> Iterator[tuple[str, str]]:
+        for name in ("learn_from", "inherited"):
+            if getattr(self, name) and not self.LEARNS:
+                message = f"the search method {self.name!r} can't use earlier trials; leave it out."
+                yield name, message
+        max_trials, num_inherited = getattr(self, "max_trials", 0), len(self.inherited)
+        if max_trials and max_trials <= num_inherited:
+            message = f"got {max_trials}, expected more than the {num_inherited} inherited trials."
+            yield "max_trials", message
 
 
 def searcher(name: str, method: str) -> Callable[[C], C]:
@@ -243,6 +274,8 @@ class _HalvingConfig(SearcherConfig):
 @dataclasses.dataclass
 class SingleConfig(_LengthConfig):
     """One trial."""
+
+    LEARNS: ClassVar[bool] = False
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields points for which there is no trial."""
@@ -345,6 +378,7 @@ class ExploreFunctionConfig(base_config.Config):
 class PbtConfig(SearcherConfig):
     """Population-based training."""
 
+    LEARNS: ClassVar[bool] = False
     REQUIRED: ClassVar[tuple[str, ...]] = ("population_size", "num_rounds", "length_per_round")
 
     population_size: Annotated[int, Ge(0), Le(MAX_POPULATION)] = 0

@@ -104,6 +104,7 @@ TABLE: Final[Mapping[str, Mapping[str, Rule]]] = {
     "/experiments/{experiment_id}/importance": {"GET": _PAGE},
     "/experiments/{experiment_id}/logs": {"GET": _PAGE},
     "/experiments/{experiment_id}/provenance": {"GET": _PAGE},
+    "/experiments/{experiment_id}/rewind": {"POST": _EDIT},
     "/experiments/{experiment_id}/search": {"GET": _PAGE},
     "/experiments/{experiment_id}/table": {"GET": _PAGE},
     "/experiments/{experiment_id}/table.csv": {"GET": _PAGE},

@@ -122,6 +122,27 @@ def test_fork_and_continue_pass_overrides_on(quintain, calls_fake):
     ]
 
 
+def test_rewind_and_extend_say_what_goes_on(quintain, calls_fake, tmp_path):
+    (tmp_path / "wider.yaml").write_text("lr: {type: double, minval: 0, maxval: 9}")
+    inherited = {**calls_fake.experiments[2].config["searcher"], "inherited": [1, 2]}
+    calls_fake.experiments[2].config["searcher"] = inherited
+    _, stdout, _ = quintain(
+        "experiment", "rewind", 1, "--to-trial", 2, "--searcher", "tpe",
+        "--space", tmp_path / "wider.yaml",
+    )  # fmt: skip
+    assert stdout == "Created experiment 2 from experiment 1, with which it shares 2 trials.\n"
+
+    _, stdout, _ = quintain("experiment", "extend", 1, "--max-trials", 9, "--max-length", 20)
+    assert stdout == "Experiment 1 goes on.\n"
+    (rewound, extended) = calls_fake.done
+    assert rewound[:4] == ("rewind", 1, 2, "tpe")
+    assert "maxval: 9" in rewound[4]
+    assert extended == ("continue", 1, ("searcher.max_trials=9", "searcher.max_length=20"))
+    code, _, stderr = quintain("experiment", "extend", 1)
+    assert code == 2
+    assert "Give --max-trials, --max-length, or both." in stderr
+
+
 def test_a_misspelt_command_names_the_nearest(quintain):
     code, _, stderr = quintain("experiment", "puase", 1)
 
