@@ -53,6 +53,9 @@ if TYPE_CHECKING:
     show_default=True,
     help="Lines read ahead; similar ones among them are predicted together.",
 )
+@click.option(
+    "--masks", metavar="DIR", help="Write masks of images here, as PNG files with their names."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
 @click.option("--skip-bad", is_flag=True, help="Print an empty line for a line that can't be read.")
 @options.log_option
@@ -67,6 +70,7 @@ def predict(
     top: int,
     batch_size: int,
     window: int,
+    masks: str | None,
     as_json: bool,
     skip_bad: bool,
     alsologtostderr: bool,
@@ -97,18 +101,7 @@ def predict(
     empty, and it is reported.
     """
     logs.set_up(is_verbose=alsologtostderr)
-    given = [
-        name for name, value in {"TEXT": text, "--input": path, "--data": data}.items() if value
-    ]
-    if len(given) > 1:
-        raise errors.ConfigError(f"{' and '.join(given)}: give one of them.")
-    if not given and sys.stdin.isatty():
-        raise errors.ConfigError(
-            "nothing to predict; give texts as arguments, lines on standard input, --input=FILE or "
-            "--data=validation."
-        )
-    if candidates is not None and (path or data):
-        raise errors.ConfigError(f"--candidates and {given[0]}: give texts, or lines of them.")
+    _check_given(text, path, data, candidates, masks)
     if data is not None:
         instance_lines.predict_data(model_dir, data, checkpoint=checkpoint)
         return
@@ -124,6 +117,7 @@ def predict(
             checkpoint=checkpoint,
             batch_size=batch_size,
             is_skipping=skip_bad,
+            masks=masks,
         )
         return
     num_fields = model.num_fields
@@ -149,6 +143,30 @@ def predict(
             click.echo(_describe(line, prediction) if as_json else _format(prediction))
             progress.show(line)
     lines.report()
+
+
+def _check_given(
+    text: tuple[str, ...],
+    path: str | None,
+    data: str | None,
+    candidates: str | None,
+    masks: str | None,
+) -> None:
+    """Refuses options that do not go together."""
+    given = [
+        name for name, value in {"TEXT": text, "--input": path, "--data": data}.items() if value
+    ]
+    if len(given) > 1:
+        raise errors.ConfigError(f"{' and '.join(given)}: give one of them.")
+    if not given and sys.stdin.isatty():
+        raise errors.ConfigError(
+            "nothing to predict; give texts as arguments, lines on standard input, --input=FILE or "
+            "--data=validation."
+        )
+    if candidates is not None and (path or data):
+        raise errors.ConfigError(f"--candidates and {given[0]}: give texts, or lines of them.")
+    if masks is not None and not text:
+        raise errors.ConfigError("--masks: needs images; give their files as arguments.")
 
 
 def _load(model_dir: str, candidates: str | None, path: str | None, checkpoint: str | None) -> Any:
