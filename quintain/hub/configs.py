@@ -150,6 +150,11 @@ class HubConfig(cfg.TaskConfig):
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields the fields whose values do not fit together."""
         yield from super().check()
+        if self.model.head == "semantic_segmentation" and self.model.num_classes > 256:
+            yield (
+                "model.num_classes",
+                f"got {self.model.num_classes}, but masks number at most 256 classes.",
+            )
         for name, data in {"train": self.train_data, "validation": self.validation_data}.items():
             # Data may be None, where the trainer is given a dataset.
             entry = data.tfds_name if data is not None else ""

@@ -183,6 +183,12 @@ def test_pairs_are_read_from_lines_too(tmp_path):
         task.head.read(task.task_config.train_data)
 
 
+def test_masks_have_no_more_classes_than_bytes_have_values():
+    config = build_task("unused", num_classes=257).task_config
+
+    assert [field for field, _ in config.check()] == ["model.num_classes"]
+
+
 @pytest.mark.slow
 def test_a_run_that_goes_on_ends_the_same_to_the_bit(run_dir, train, drawn, segformer, tmp_path):
     copy = tmp_path / "copy"

@@ -105,9 +105,10 @@ def predict(
     if data is not None:
         instance_lines.predict_data(model_dir, data, checkpoint=checkpoint)
         return
-    model = _load(model_dir, candidates, path, checkpoint)
+    files = path or masks
+    model = _load(model_dir, candidates, files, checkpoint)
     if model is None:
-        if path is None and instance_lines.answers_questions(model_dir, checkpoint=checkpoint):
+        if not files and instance_lines.answers_questions(model_dir, checkpoint=checkpoint):
             instance_lines.answer_questions(model_dir, text, checkpoint=checkpoint, as_json=as_json)
             return
         instance_lines.predict(
@@ -165,11 +166,11 @@ def _check_given(
         )
     if candidates is not None and (path or data):
         raise errors.ConfigError(f"--candidates and {given[0]}: give texts, or lines of them.")
-    if masks is not None and not text:
+    if masks is not None and (candidates is not None or not text):
         raise errors.ConfigError("--masks: needs images; give their files as arguments.")
 
 
-def _load(model_dir: str, candidates: str | None, path: str | None, checkpoint: str | None) -> Any:
+def _load(model_dir: str, candidates: str | None, files: str | None, checkpoint: str | None) -> Any:
     """Returns the classifier or retriever of texts; None if instances are asked of a signature."""
     tensorflow_import.import_quietly()
     with start_up.without_collecting():
@@ -177,7 +178,7 @@ def _load(model_dir: str, candidates: str | None, path: str | None, checkpoint: 
 
     if candidates is not None:
         return retriever.Retriever.load(model_dir, candidates, checkpoint=checkpoint)
-    if path is not None or not classifier.Classifier.fits(model_dir, checkpoint=checkpoint):
+    if files or not classifier.Classifier.fits(model_dir, checkpoint=checkpoint):
         return None
     return classifier.Classifier.load(model_dir, checkpoint=checkpoint)
 
