@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from annotated_types import Ge, Le, Lt
 
@@ -11,8 +11,15 @@ from quintain.optimization.configs import ranges
 from quintain.settings import config_definitions as cfg
 
 Head = Literal[
-    "text_classification", "token_classification", "masked_lm", "causal_lm", "image_classification"
+    "text_classification",
+    "token_classification",
+    "masked_lm",
+    "causal_lm",
+    "image_classification",
+    "semantic_segmentation",
 ]
+IMAGE_HEADS: Final = ("image_classification", "semantic_segmentation")
+"""Those that read images."""
 
 
 @dataclasses.dataclass
@@ -112,7 +119,8 @@ class HubDataConfig(cfg.DataConfig):
     words; for images the path, from the file's directory on."""
 
     label_field: str = "label"
-    """Field with the class, a name or a number; for token classification a list of them."""
+    """Field with the class, a name or a number; for token classification a list of them; for
+    segmentation the path of the mask."""
 
 
 @dataclasses.dataclass
@@ -124,6 +132,9 @@ class HubConfig(cfg.TaskConfig):
 
     label_names: list[str] | None = None
     """Names of the classes, in the order of their ids. Without them data number their classes."""
+
+    ignored_class: Annotated[int, Ge(0), Le(255)] = 255
+    """Number in masks of pixels that count neither in the loss nor in metrics."""
 
     distillation: DistillationConfig = dataclasses.field(default_factory=DistillationConfig)
     """The teacher, if there is one."""
@@ -139,10 +150,15 @@ class HubConfig(cfg.TaskConfig):
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields the fields whose values do not fit together."""
         yield from super().check()
+        if self.model.head == "semantic_segmentation" and self.model.num_classes > 256:
+            yield (
+                "model.num_classes",
+                f"got {self.model.num_classes}, but masks number at most 256 classes.",
+            )
         for name, data in {"train": self.train_data, "validation": self.validation_data}.items():
             # Data may be None, where the trainer is given a dataset.
             entry = data.tfds_name if data is not None else ""
-            if self.model.head == "image_classification" and entry:
+            if self.model.head in IMAGE_HEADS and entry:
                 yield (
                     f"{name}_data.tfds_name",
                     f"got {entry!r}, but images are read from input_path only.",

@@ -16,15 +16,16 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain import errors
-from quintain.files import file_io, file_paths
+from quintain.files import file_io
 from quintain.hub import configs, presets, records
+from quintain.modeling import token_metrics
 from quintain.vision import image_data
 
 LABEL: Final = "label"
 WEIGHT: Final = "weight"
 TEACHER: Final = "teacher"
 
-_ANY_IMAGE: Final = image_data.Format(1, 1, 3, "stretch")
+ANY_IMAGE: Final = image_data.Format(1, 1, 3, "stretch")
 """Colours of any size, to find damaged images by."""
 
 Columns = dict[str, Any]
@@ -67,6 +68,10 @@ class Head(abc.ABC):
         """Loads the model of a preset with this head."""
         num_classes = self.num_classes if self.has_classes else 0
         return presets.load_model(config, self.task_name, num_classes)
+
+    def build_metrics(self) -> list[keras.metrics.Metric]:
+        """Returns the metrics, which are given labels, outputs and weights."""
+        return [token_metrics.TokenAccuracy("accuracy")]
 
     @abc.abstractmethod
     def read(self, params: configs.HubDataConfig) -> Columns:
@@ -328,17 +333,13 @@ class ImageClassification(Head):
             yield from records.read_image_folders(path)
             return
         for place, row in records.read(path):
-            image = records.take_text(place, row, params.fields[0])
-            image = file_paths.join(file_paths.dirname(place.rpartition(":")[0]), image)
-            if not file_io.exists(image):
-                raise errors.DataError(f"{place}: {params.fields[0]}: no file {image!r}.")
-            yield place, {**row, "image": image}
+            yield place, {**row, "image": records.take_file(place, row, params.fields[0])}
 
     @override
     def read(self, params: configs.HubDataConfig) -> Columns:
         rows = list(self._read_rows(params))
         paths = [row["image"] for _, row in rows]
-        rows = [rows[place] for place in image_data.find_whole(params, _ANY_IMAGE, paths)]
+        rows = [rows[place] for place in image_data.find_whole(params, ANY_IMAGE, paths)]
         field = params.label_field
         return {
             "image": [row["image"] for _, row in rows],
@@ -351,9 +352,7 @@ class ImageClassification(Head):
 
     def convert(self, data: tf.Tensor) -> tf.Tensor:
         """Maps a file's bytes to an image as the model takes it."""
-        image = tf.io.decode_image(data, channels=3, expand_animations=False)
-        image.set_shape([None, None, 3])
-        return self.preprocessor(tf.cast(image, tf.float32))
+        return self.preprocessor(decode_image(data))
 
     @override
     def preprocess(self, batch: Batch, params: configs.HubDataConfig) -> tuple[Any, Columns]:
@@ -362,13 +361,11 @@ class ImageClassification(Head):
         return batch["image"], {LABEL: label, WEIGHT: tf.ones_like(label, tf.float32)}
 
 
-HEADS: Final[Mapping[str, type[Head]]] = {
-    "text_classification": TextClassification,
-    "token_classification": TokenClassification,
-    "masked_lm": MaskedLm,
-    "causal_lm": CausalLm,
-    "image_classification": ImageClassification,
-}
+def decode_image(data: tf.Tensor) -> tf.Tensor:
+    """Returns the pixels `[height, width, 3]` float32 of a file."""
+    image = tf.io.decode_image(data, channels=3, expand_animations=False)
+    image.set_shape([None, None, 3])
+    return tf.cast(image, tf.float32)
 
 
 def build_batches(

@@ -44,6 +44,12 @@ def image_classification() -> cfg.ExperimentConfig:
     return _build("image_classification", fields=("image",))
 
 
+@exp_factory.register_config_factory("hub/semantic_segmentation")
+def semantic_segmentation() -> cfg.ExperimentConfig:
+    """Fine-tunes a KerasHub preset to find the class of each pixel (images and masks)."""
+    return _build("semantic_segmentation", fields=("image",), label_field="mask")
+
+
 @exp_factory.register_config_factory("hub/sft")
 def hub_sft() -> cfg.ExperimentConfig:
     """Fine-tunes a KerasHub preset on conversations (JSON Lines with roles), packed."""

@@ -170,6 +170,19 @@ def take_text(place: str, row: Mapping[str, Any], field: str) -> str:
     return str(row[field])
 
 
+def take_file(place: str, row: Mapping[str, Any], field: str) -> str:
+    """Returns the path of a file, which a record of a file of them has from there on.
+
+    Raises:
+        DataError: If there is none.
+    """
+    name = take_text(place, row, field)
+    path = file_paths.join(file_paths.dirname(place.rpartition(":")[0]), name)
+    if not file_io.exists(path):
+        raise errors.DataError(f"{place}: {field}: no file {path!r}.")
+    return path
+
+
 def take_label(
     place: str, label: Any, names: Sequence[str] | None, num_classes: int, field: str
 ) -> int:

@@ -1,4 +1,4 @@
-"""Fine-tuned classifiers: texts or images in, classes out.
+"""Fine-tuned classifiers: texts or images in, classes or masks out.
 
 Shapes:
     B  examples in the batch
@@ -14,7 +14,8 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain.core import export_base
-from quintain.hub import chat, configs, heads
+from quintain.hub import chat, configs, heads, segmentation
+from quintain.vision import image_serving
 
 
 class TextPrediction(export_base.ExportModule):
@@ -84,7 +85,7 @@ class ImagePrediction(export_base.ExportModule):
         self.labels = head.list_names()
 
     @override
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="image_bytes")])
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name=image_serving.INPUT)])
     def serve(self, image_bytes: tf.Tensor) -> dict[str, tf.Tensor]:
         """Predicts the files `[B]`; see `describe_classes`."""
         shape = self.model.inputs[0].shape[1:]
@@ -102,7 +103,33 @@ class ImagePrediction(export_base.ExportModule):
 
     @override
     def describe(self) -> dict[str, Any]:
-        return {"labels": list(self.labels)}
+        return image_serving.describe_images(self.labels, (32, 32, 3))
+
+
+class MaskPrediction(ImagePrediction):
+    """Segments images, the bytes of PNG, JPEG, BMP or GIF files."""
+
+    head: segmentation.SemanticSegmentation
+
+    @override
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name=image_serving.INPUT)])
+    def serve(self, image_bytes: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Returns the `mask` of each file `[B]`: a PNG file of its size, of numbers of classes."""
+
+        def convert(data: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            image = heads.decode_image(data)
+            return self.head.preprocessor(image), tf.shape(image)[:2]
+
+        def encode(found: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
+            logits = tf.image.resize(*found)  # As large as the image.
+            classes = tf.argmax(logits, axis=-1)[..., tf.newaxis]
+            return tf.io.encode_png(tf.cast(classes, tf.uint8))
+
+        specs = tf.TensorSpec(self.head.image_shape, tf.float32), tf.TensorSpec([2], tf.int32)
+        images, sizes = tf.map_fn(convert, image_bytes, fn_output_signature=specs)
+        logits = tf.cast(self.model(images, training=False), tf.float32)
+        found = tf.map_fn(encode, (logits, sizes), fn_output_signature=tf.TensorSpec([], tf.string))
+        return {"mask": found}
 
 
 def describe_classes(logits: tf.Tensor, labels: Sequence[str]) -> dict[str, tf.Tensor]:

@@ -8,7 +8,7 @@ Shapes:
 import functools
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import keras
 import tensorflow as tf
@@ -17,9 +17,17 @@ from typing_extensions import override
 from quintain import errors
 from quintain.core import base_task, export_base, task_factory
 from quintain.files import file_paths
-from quintain.hub import adapters, configs, heads, packing, presets, serving
-from quintain.modeling import tf_utils, token_losses, token_metrics
-from quintain.settings import config_definitions as cfg
+from quintain.hub import adapters, configs, heads, packing, presets, segmentation, serving
+from quintain.modeling import tf_utils, token_losses
+
+HEADS: Final[Mapping[str, type[heads.Head]]] = {
+    "text_classification": heads.TextClassification,
+    "token_classification": heads.TokenClassification,
+    "masked_lm": heads.MaskedLm,
+    "causal_lm": heads.CausalLm,
+    "image_classification": heads.ImageClassification,
+    "semantic_segmentation": segmentation.SemanticSegmentation,
+}
 
 _logger = logging.getLogger(__name__)
 
@@ -28,7 +36,10 @@ _logger = logging.getLogger(__name__)
 class HubTask(base_task.Task):
     """Fine-tunes a pretrained model with a head."""
 
-    metric_labels: ClassVar = {"accuracy": base_task.MetricLabel("accuracy", best="max")}
+    metric_labels: ClassVar = {
+        "accuracy": base_task.MetricLabel("accuracy", best="max"),
+        "mean_iou": base_task.MetricLabel("mean IoU", best="max"),
+    }
 
     _task_config: configs.HubConfig
     _teach: Callable[[Any], tf.Tensor] | None = None
@@ -42,7 +53,7 @@ class HubTask(base_task.Task):
     @functools.cached_property
     def head(self) -> heads.Head:
         """How examples become inputs and labels."""
-        return heads.HEADS[self.task_config.model.head](self.task_config)
+        return HEADS[self.task_config.model.head](self.task_config)
 
     @override
     def build_model(self) -> keras.Model:
@@ -145,7 +156,7 @@ class HubTask(base_task.Task):
     @override
     def build_metrics(self, training: bool = True) -> list[keras.metrics.Metric]:
         del training
-        return [token_metrics.TokenAccuracy("accuracy")]
+        return self.head.build_metrics()
 
     @override
     def process_metrics(self, metrics: Any, labels: Any, model_outputs: Any, **kwargs: Any) -> None:
@@ -164,11 +175,12 @@ class HubTask(base_task.Task):
 
     @classmethod
     @override
-    def list_next_commands(cls, params: cfg.TaskConfig, model_dir: str) -> dict[str, str]:
+    def list_next_commands(cls, params: Any, model_dir: str) -> dict[str, str]:
         """Returns the commands that use the model."""
-        del params
+        is_image = getattr(params.model, "head", None) in configs.IMAGE_HEADS
+        given = "photo.png" if is_image else "< texts.txt"
         return {
-            "predict": f"quintain predict --model-dir={model_dir} < texts.txt",
+            "predict": f"quintain predict --model-dir={model_dir} {given}",
             "export": f"quintain export --model-dir={model_dir} --output=exports/mine",
         }
 
@@ -181,6 +193,8 @@ class HubTask(base_task.Task):
         model = self.build_merged(model)
         if isinstance(self.head, heads.TextClassification) and self.head.has_classes:
             return serving.TextPrediction(self.task_config, model, self.head)
+        if isinstance(self.head, segmentation.SemanticSegmentation):
+            return serving.MaskPrediction(self.task_config, model, self.head)
         if isinstance(self.head, heads.ImageClassification):
             return serving.ImagePrediction(self.task_config, model, self.head)
         return super().build_export_module(model)

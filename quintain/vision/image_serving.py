@@ -71,10 +71,11 @@ class ImageClassification(export_base.ExportModule):
 
     @override
     def describe(self) -> dict[str, Any]:
-        grey = tf.zeros(self._format.shape, tf.uint8)
-        example = base64.b64encode(tf.io.encode_png(grey).numpy()).decode()
-        return {
-            "labels": list(self._names),
-            "example": {"b64": example},
-            "image_input": INPUT,
-        }
+        return describe_images(self._names, self._format.shape)
+
+
+def describe_images(names: Sequence[str], shape: Sequence[int]) -> dict[str, Any]:
+    """Returns details of a module that takes encoded images: labels, an instance, the input."""
+    grey = tf.zeros(shape, tf.uint8)
+    example = base64.b64encode(tf.io.encode_png(grey).numpy()).decode()
+    return {"labels": list(names), "example": {"b64": example}, "image_input": INPUT}

@@ -15,7 +15,7 @@ from quintain.hub import configs, heads, presets
 from quintain.hub import task as task_lib
 from quintain.kernels import modes, selection
 from quintain.run import experiment_parser
-from quintain.serving import classifier, exporter, trained_run
+from quintain.serving import classifier, exporter, signature_model, trained_run
 from tests.hub import tiny_presets
 from tests.kernels import native_steps
 
@@ -304,6 +304,16 @@ def test_experiments_are_parsed_without_keras_hub():
     )
 
     assert experiment_parser.parse(options).params.task.model.lora.rank == 0
+
+
+@pytest.mark.slow
+def test_an_image_classifier_is_asked_by_files(tmp_path):
+    task = build_task("image_classification", tiny_presets.make("vit", tmp_path), "", num_classes=2)
+
+    model = signature_model.SignatureModel.from_module(task.build_export_module(task.build_model()))
+
+    assert model.image_input == "image_bytes"
+    assert model.run(model.check([model.example]), 1)[0]["labels"] in ("0", "1")
 
 
 def test_images_are_not_read_from_entries():

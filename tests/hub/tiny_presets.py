@@ -31,6 +31,14 @@ def make_sentence_pieces(directory, **special):
     return (directory / "pieces.model").read_bytes()
 
 
+def make_resnet(models, image_shape):
+    return models.ResNetBackbone(
+        input_conv_filters=[64], input_conv_kernel_sizes=[3], stackwise_num_filters=[64, 64],
+        stackwise_num_blocks=[1, 1], stackwise_num_strides=[1, 2], block_type="basic_block",
+        image_shape=image_shape,
+    )  # fmt: skip
+
+
 def make(family, directory, *, task=None, seed=1):
     """Writes a preset, and returns its path."""
     import keras_hub  # noqa: PLC0415 - so that collecting tests does not wait for it
@@ -110,13 +118,27 @@ def make(family, directory, *, task=None, seed=1):
             converter.save_to_preset(str(path))
             tokenizer = None
         case "resnet":
-            backbone = models.ResNetBackbone(
-                input_conv_filters=[64], input_conv_kernel_sizes=[3],
-                stackwise_num_filters=[64, 64],
-                stackwise_num_blocks=[1, 1], stackwise_num_strides=[1, 2],
-                block_type="basic_block", image_shape=(16, 16, 3),
-            )  # fmt: skip
+            backbone = make_resnet(models, (16, 16, 3))
             converter = keras_hub.layers.ResNetImageConverter(image_size=(16, 16), scale=1 / 255)
+            converter.save_to_preset(str(path))
+            tokenizer = None
+        case "segformer":
+            encoder = models.MiTBackbone(
+                image_shape=(32, 32, 3), hidden_dims=[8, 16], layerwise_depths=[1, 1],
+                num_layers=2, layerwise_num_heads=[1, 2], layerwise_sr_ratios=[2, 1],
+                layerwise_patch_sizes=[3, 3], layerwise_strides=[2, 2], max_drop_path_rate=0.0,
+            )  # fmt: skip
+            backbone = models.SegFormerBackbone(image_encoder=encoder, projection_filters=16)
+            converter = keras_hub.layers.SegFormerImageConverter(image_size=(32, 32), scale=1 / 255)
+            converter.save_to_preset(str(path))
+            tokenizer = None
+        case "deeplab_v3":
+            encoder = make_resnet(models, (None, None, 3))
+            backbone = models.DeepLabV3Backbone(
+                image_encoder=encoder, spatial_pyramid_pooling_key="P3", upsampling_size=2,
+                dilation_rates=[2], low_level_feature_key="P2", projection_filters=4,
+            )  # fmt: skip
+            converter = keras_hub.layers.DeepLabV3ImageConverter(image_size=(32, 32), scale=1 / 255)
             converter.save_to_preset(str(path))
             tokenizer = None
     for variable in backbone.trainable_variables:

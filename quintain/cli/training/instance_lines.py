@@ -1,10 +1,12 @@
 """Instances asked of a model of any kind, answered in JSON lines."""
 
+import base64
 import itertools
 import json
+import pathlib
 import sys
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -13,6 +15,9 @@ from quintain.cli import tensorflow_import, text_lines
 
 if TYPE_CHECKING:
     from quintain.serving import instance_files, served_model
+
+_MASK: Final = "mask"
+"""Output of models that segment images."""
 
 
 def predict(
@@ -23,6 +28,7 @@ def predict(
     checkpoint: str | None,
     batch_size: int,
     is_skipping: bool,
+    masks: str | None = None,
 ) -> None:
     """Writes the outputs of instances: arguments, those of a file, or lines of standard input.
 
@@ -35,14 +41,25 @@ def predict(
         batch_size: Instances that the model is given at a time.
         is_skipping: Whether an instance that can't be read has a line with its error, instead of
             ending everything.
+        masks: Directory to write the masks of images into.
 
     Raises:
+        ConfigError: If there are no masks, or two of one name.
         DataError: At the first bad instance, after the answers to those before.
     """
     tensorflow_import.import_quietly()
+    from quintain.files import file_io
     from quintain.serving import instance_files, served_model, token_models
 
     model = served_model.load_plain(model_dir, checkpoint=checkpoint)
+    if masks is not None:
+        if model.image_input is None or _MASK not in model.outputs:
+            raise errors.ConfigError(f"--masks: {model_dir!r} does not segment images.")
+        names = [_name_mask(path) for path in texts]
+        if len({*names}) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise errors.ConfigError(f"--masks: two images have the mask {twice!r}. Rename one.")
+        file_io.makedirs(masks)
     reads_text = isinstance(model, token_models.Tagger)  # Lines that are no JSON are texts.
     if path is not None:
         rows: Iterable[instance_files.Row] = instance_files.read(path, model.inputs, model.gaps)
@@ -56,7 +73,9 @@ def predict(
     num_read = num_bad = 0
     source = iter(rows)
     while window := list(itertools.islice(source, batch_size)):
-        num_bad += _answer(model, window, batch_size, is_skipping=is_skipping, num_before=num_read)
+        num_bad += _answer(
+            model, window, batch_size, is_skipping=is_skipping, num_before=num_read, masks=masks
+        )
         num_read += len(window)
     if num_bad:
         click.echo(f"{num_bad:,} of {num_read:,} instances can't be read.", err=True)
@@ -100,6 +119,7 @@ def _answer(
     *,
     is_skipping: bool,
     num_before: int,
+    masks: str | None,
 ) -> int:
     """Writes the answers to instances, and returns how many of them are bad."""
     parsed: list[Any] = []
@@ -119,7 +139,10 @@ def _answer(
     for place in range(len(parsed) + len(problems)):
         file = {"file": rows[place].file} if rows[place].file else {}
         if place not in problems:
-            _write(file | next(answers))
+            answer = next(answers)
+            if masks is not None:
+                answer = {**answer, _MASK: _write_mask(masks, rows[place].file, answer[_MASK])}
+            _write(file | answer)
         elif is_skipping:
             _write(file | {"error": problems[place]})
         else:
@@ -128,6 +151,19 @@ def _answer(
                 "Mend it, or give --skip-bad to leave such ones out."
             )
     return len(problems)
+
+
+def _name_mask(path: str) -> str:
+    return f"{pathlib.PurePath(path).stem}.png"
+
+
+def _write_mask(directory: str, path: str, content: dict[str, str]) -> str:
+    """Writes the mask of an image, and returns its path."""
+    from quintain.files import atomic_write, file_paths
+
+    target = file_paths.join(directory, _name_mask(path))
+    atomic_write.write_atomically(target, base64.b64decode(content["b64"]))
+    return target
 
 
 def _write(content: dict[str, Any]) -> None:

@@ -53,6 +53,9 @@ if TYPE_CHECKING:
     show_default=True,
     help="Lines read ahead; similar ones among them are predicted together.",
 )
+@click.option(
+    "--masks", metavar="DIR", help="Write masks of images here, as PNG files with their names."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
 @click.option("--skip-bad", is_flag=True, help="Print an empty line for a line that can't be read.")
 @options.log_option
@@ -67,6 +70,7 @@ def predict(
     top: int,
     batch_size: int,
     window: int,
+    masks: str | None,
     as_json: bool,
     skip_bad: bool,
     alsologtostderr: bool,
@@ -97,24 +101,14 @@ def predict(
     empty, and it is reported.
     """
     logs.set_up(is_verbose=alsologtostderr)
-    given = [
-        name for name, value in {"TEXT": text, "--input": path, "--data": data}.items() if value
-    ]
-    if len(given) > 1:
-        raise errors.ConfigError(f"{' and '.join(given)}: give one of them.")
-    if not given and sys.stdin.isatty():
-        raise errors.ConfigError(
-            "nothing to predict; give texts as arguments, lines on standard input, --input=FILE or "
-            "--data=validation."
-        )
-    if candidates is not None and (path or data):
-        raise errors.ConfigError(f"--candidates and {given[0]}: give texts, or lines of them.")
+    _check_given(text, path, data, candidates, masks)
     if data is not None:
         instance_lines.predict_data(model_dir, data, checkpoint=checkpoint)
         return
-    model = _load(model_dir, candidates, path, checkpoint)
+    files = path or masks
+    model = _load(model_dir, candidates, files, checkpoint)
     if model is None:
-        if path is None and instance_lines.answers_questions(model_dir, checkpoint=checkpoint):
+        if not files and instance_lines.answers_questions(model_dir, checkpoint=checkpoint):
             instance_lines.answer_questions(model_dir, text, checkpoint=checkpoint, as_json=as_json)
             return
         instance_lines.predict(
@@ -124,6 +118,7 @@ def predict(
             checkpoint=checkpoint,
             batch_size=batch_size,
             is_skipping=skip_bad,
+            masks=masks,
         )
         return
     num_fields = model.num_fields
@@ -151,7 +146,31 @@ def predict(
     lines.report()
 
 
-def _load(model_dir: str, candidates: str | None, path: str | None, checkpoint: str | None) -> Any:
+def _check_given(
+    text: tuple[str, ...],
+    path: str | None,
+    data: str | None,
+    candidates: str | None,
+    masks: str | None,
+) -> None:
+    """Refuses options that do not go together."""
+    given = [
+        name for name, value in {"TEXT": text, "--input": path, "--data": data}.items() if value
+    ]
+    if len(given) > 1:
+        raise errors.ConfigError(f"{' and '.join(given)}: give one of them.")
+    if not given and sys.stdin.isatty():
+        raise errors.ConfigError(
+            "nothing to predict; give texts as arguments, lines on standard input, --input=FILE or "
+            "--data=validation."
+        )
+    if candidates is not None and (path or data):
+        raise errors.ConfigError(f"--candidates and {given[0]}: give texts, or lines of them.")
+    if masks is not None and (candidates is not None or not text):
+        raise errors.ConfigError("--masks: needs images; give their files as arguments.")
+
+
+def _load(model_dir: str, candidates: str | None, files: str | None, checkpoint: str | None) -> Any:
     """Returns the classifier or retriever of texts; None if instances are asked of a signature."""
     tensorflow_import.import_quietly()
     with start_up.without_collecting():
@@ -159,7 +178,7 @@ def _load(model_dir: str, candidates: str | None, path: str | None, checkpoint: 
 
     if candidates is not None:
         return retriever.Retriever.load(model_dir, candidates, checkpoint=checkpoint)
-    if path is not None or not classifier.Classifier.fits(model_dir, checkpoint=checkpoint):
+    if files or not classifier.Classifier.fits(model_dir, checkpoint=checkpoint):
         return None
     return classifier.Classifier.load(model_dir, checkpoint=checkpoint)
 
