@@ -26,6 +26,7 @@ def _name_project(row: experiment_lib.Experiment) -> str:
 _EXPERIMENT_COLUMNS: Final[tuple[output.Column[experiment_lib.Experiment], ...]] = (
     output.Column("id", lambda row: row.id),
     output.Column("name", columns.name_of, can_shrink=True),
+    output.Column("from", lambda row: row.parent_id, is_optional=True),
     output.Column("state", lambda row: row.state.value),
     output.Column("progress", lambda row: row.progress, output.format_percent),
     output.Column("started", lambda row: row.start_time, output.format_time),
@@ -44,12 +45,14 @@ _EXPERIMENT_COLUMNS: Final[tuple[output.Column[experiment_lib.Experiment], ...]]
 @click.option(
     "--project", "projects", multiple=True, help="Only those of this project. Repeatable."
 )
+@click.option("--tree", is_flag=True, help="Each below the one that it was made from.")
 @output.format_options
 def list_experiments(
     include_archived: bool,
     state_names: tuple[str, ...],
     labels: tuple[str, ...],
     projects: tuple[str, ...],
+    tree: bool,
     form: output.Form,
 ) -> None:
     """List experiments."""
@@ -60,7 +63,35 @@ def list_experiments(
             labels=labels,
             projects=projects,
         )
-    output.print_list(found, _EXPERIMENT_COLUMNS, form=form, if_empty="There are no experiments.")
+    shown = _EXPERIMENT_COLUMNS
+    if tree:
+        depths = _find_depths(found)
+        by_id = {row.id: row for row in found}
+        found = [by_id[number] for number in depths]
+        if form is output.Form.TABLE:
+            indented = output.Column[experiment_lib.Experiment](
+                "name",
+                lambda row: "  " * depths[row.id] + str(columns.name_of(row)),
+                can_shrink=True,
+            )
+            shown = (shown[0], indented, *shown[2:])
+    output.print_list(found, shown, form=form, if_empty="There are no experiments.")
+
+
+def _find_depths(found: Sequence[experiment_lib.Experiment]) -> dict[int, int]:
+    """Returns how deep experiments lie in their tree, each below its parent if that is listed."""
+    known = {row.id for row in found}
+    children: dict[int | None, list[int]] = {}
+    for row in found:
+        parent = row.parent_id if row.parent_id in known else None
+        children.setdefault(parent, []).append(row.id)
+    depths: dict[int, int] = {}
+    waiting = [(number, 0) for number in reversed(children.get(None, ()))]
+    while waiting:
+        number, depth = waiting.pop()
+        depths[number] = depth
+        waiting += [(child, depth + 1) for child in reversed(children.get(number, ()))]
+    return depths
 
 
 @click.command(cls=FlagCommand)
@@ -88,11 +119,15 @@ def describe(experiment_ids: tuple[int, ...], provenance: bool, form: output.For
             if index:
                 click.echo()
             trials = calls.list_trials(experiment.id)
-            _print_experiment(experiment, trials)
+            others = calls.list_experiments(include_archived=True)
+            children = [row.id for row in others if row.parent_id == experiment.id]
+            _print_experiment(experiment, trials, children)
 
 
 def _print_experiment(
-    experiment: experiment_lib.Experiment, trials: Sequence[trial_lib.TrialRecord]
+    experiment: experiment_lib.Experiment,
+    trials: Sequence[trial_lib.TrialRecord],
+    children: Sequence[int],
 ) -> None:
     searcher = experiment.config.get("searcher", {})
     best = seeds.find_best(trials, searcher)
@@ -115,6 +150,8 @@ def _print_experiment(
             "project": _name_project(experiment),
             "labels": experiment.labels,
             "forked from": experiment.parent_id,
+            "shared trials": len(searcher.get("inherited", ())) or None,
+            "children": ", ".join(map(str, children)),
             "started": output.format_time(experiment.start_time),
             "ended": output.format_time(experiment.end_time),
             "trials": columns.count_states(trials),

@@ -80,7 +80,8 @@ function Line({ experiment, now, isActive, isSelected, toggle }) {
     <td class="select"><label class="hit"><input type="checkbox" checked=${isSelected} onChange=${() => toggle(id)}
       aria-label=${`Select experiment ${id}`} /></label></td>
     <td class="number">${id}</td>
-    <td class="name"><a href="#/experiments/${id}" title=${nameOf(experiment, 500)}><bdi>${nameOf(experiment)}</bdi></a></td>
+    <td class="name"><a href="#/experiments/${id}" title=${nameOf(experiment, 500)}><bdi>${nameOf(experiment)}</bdi></a>${
+      experiment.parent_id && html` <a class="muted small nowrap" href="#/experiments/${experiment.parent_id}">from #${experiment.parent_id}</a>`}</td>
     <td class="state"><${Badge} state=${state} />${experiment.is_archived && html` <span class="label">archived</span>`} <${PauseButton} experiment=${experiment} /></td>
     <td>${isOver
       ? html`<span class="muted nowrap">took ${format.duration(end - start)}</span>`

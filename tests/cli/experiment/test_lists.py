@@ -214,3 +214,20 @@ def test_those_who_read_make_nothing_where_a_disk_is_not_mounted(
     assert "There are no experiments." in stderr
     assert list((tmp_path / "mounted").iterdir()) == []
     assert (tmp_path / "mounted").stat().st_mode & 0o040
+
+
+def test_lists_show_whence_experiments_come_and_their_tree(quintain, calls_fake):
+    known = calls_fake.experiments
+    known[4] = dataclasses.replace(known[2], id=4, parent_id=1, description="")
+    known[5] = dataclasses.replace(known[2], id=5, parent_id=4, description="")
+
+    _, listed, _ = quintain("experiment", "list")
+    _, tree, _ = quintain("experiment", "list", "--tree")
+    _, described, _ = quintain("experiment", "describe", 1)
+
+    assert "FROM" in listed.splitlines()[0].split()
+    rows = [line for line in tree.splitlines() if line.split()[0].isdigit()]
+    assert [line.split()[0] for line in rows] == ["1", "4", "5", "2"]
+    places = [line.index("two") for line in rows[1:3]]
+    assert places[1] == places[0] + 2
+    assert "children" in described
