@@ -131,6 +131,7 @@ def prefer(directory):
     return {
         **converse(directory),
         "experiment": "hub/dpo",
+        "task.model.sequence_length": 48,
         "metric": "margin",
         "task.generation.num_examples": 1,
         **read_records(path, 1),
