@@ -242,3 +242,44 @@ class SftConfig(HubConfig):
     packing: bool = True
     """Whether several conversations share a row, without seeing each other. The families that can
     are GPT-2, Llama, Mistral and Qwen."""
+
+
+@dataclasses.dataclass
+class DpoConfig(SftConfig):
+    """Direct preference optimisation of a causal model, whose reference is the preset.
+
+    Source:
+        Rafailov et al., 2023 (https://arxiv.org/abs/2305.18290).
+    """
+
+    beta: ranges.Positive = 0.1
+    """Weight of the log-probabilities' ratio to the reference's: more stays closer to it."""
+
+    label_smoothing: Annotated[float, Ge(0), Lt(0.5)] = 0.0
+    """Share of the pairs that are taken for swapped."""
+
+    generation: GenerationConfig = dataclasses.field(
+        default_factory=lambda: GenerationConfig(num_examples=0)
+    )
+    """Decoding of answers, in evaluation, which compares them to the chosen ones, and when the
+    model is used."""
+
+    packing: bool = False
+    """False: each conversation of a pair has its row."""
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields the fields whose values do not fit together."""
+        yield from super().check()
+        if self.packing:
+            yield "packing", "got true, but pairs do not share rows. Set it to false."
+        if not self.model.load_weights:
+            yield (
+                "model.load_weights",
+                "got false, but the preset's weights are the reference. Set it to true.",
+            )
+        if self.distillation.teacher:
+            yield (
+                "distillation.teacher",
+                f"got {self.distillation.teacher!r}, but preferences have no teacher. Leave it "
+                "empty.",
+            )

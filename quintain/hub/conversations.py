@@ -55,19 +55,19 @@ def read(params: cfg.DataConfig) -> Iterator[tuple[str, list[Turn]]]:
         yield place, check(place, row.get("messages"), needs_answer=True)
 
 
-def check(place: str, turns: Any, *, needs_answer: bool) -> list[Turn]:
-    """Returns the turns of a conversation.
+def check(place: str, turns: Any, *, needs_answer: bool, field: str = "messages") -> list[Turn]:
+    """Returns the turns of a conversation, which a field holds.
 
     Raises:
         DataError: If they are none, or a role is not known, or an answer is missing.
     """
     if not isinstance(turns, list) or not turns:
         raise errors.DataError(
-            f"{place}: messages: got {errors.show(turns)}, expected a list such as "
+            f"{place}: {field}: got {errors.show(turns)}, expected a list such as "
             '[{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}].'
         )
     for number, turn in enumerate(turns):
-        where = f"{place}: messages[{number}]"
+        where = f"{place}: {field}[{number}]"
         role = turn.get("role") if isinstance(turn, dict) else None
         if role not in ROLES:
             raise errors.DataError(
@@ -80,7 +80,7 @@ def check(place: str, turns: Any, *, needs_answer: bool) -> list[Turn]:
             )
     if needs_answer and not any(turn["role"] == ANSWERER for turn in turns):
         raise errors.DataError(
-            f"{place}: messages: no turn of {ANSWERER!r}, so that there is no answer to learn. Add "
+            f"{place}: {field}: no turn of {ANSWERER!r}, so that there is no answer to learn. Add "
             "one, or remove the line."
         )
     return turns

@@ -3,6 +3,7 @@
 from quintain import optimization
 from quintain.core import exp_factory
 from quintain.hub import bundled, configs
+from quintain.hub import dpo as dpo
 from quintain.hub import sft as sft
 from quintain.hub import task as task
 from quintain.settings import config_definitions as cfg
@@ -53,17 +54,13 @@ def semantic_segmentation() -> cfg.ExperimentConfig:
 @exp_factory.register_config_factory("hub/sft")
 def hub_sft() -> cfg.ExperimentConfig:
     """Fine-tunes a KerasHub preset on conversations (JSON Lines with roles), packed."""
-    config = _build("causal_lm", fields=("messages",))
-    task_config = configs.SftConfig(
-        model=configs.ModelConfig(
-            head="causal_lm", sequence_length=512, lora=configs.LoraConfig(rank=8)
-        )
-    )
-    config.task = task_config.replace(
-        train_data=config.task.train_data, validation_data=config.task.validation_data
-    )
-    config.trainer = build_trainer(_TRAIN_STEPS, peak=2e-4)
-    return config
+    return _build_talks(configs.SftConfig(), ("messages",), peak=2e-4)
+
+
+@exp_factory.register_config_factory("hub/dpo")
+def hub_dpo() -> cfg.ExperimentConfig:
+    """Teaches a KerasHub preset to prefer chosen to rejected answers (JSON Lines of pairs)."""
+    return _build_talks(configs.DpoConfig(), ("prompt", "chosen", "rejected"), peak=5e-5)
 
 
 @exp_factory.register_config_factory("sft/local")
@@ -113,6 +110,21 @@ def _build(
         trainer=build_trainer(_TRAIN_STEPS, peak=5e-5),
         restrictions=[*_RESTRICTIONS],
     )
+
+
+def _build_talks(
+    task_config: configs.SftConfig, fields: tuple[str, ...], *, peak: float
+) -> cfg.ExperimentConfig:
+    config = _build("causal_lm", fields=fields)
+    config.task = task_config.replace(
+        model=configs.ModelConfig(
+            head="causal_lm", sequence_length=512, lora=configs.LoraConfig(rank=8)
+        ),
+        train_data=config.task.train_data,
+        validation_data=config.task.validation_data,
+    )
+    config.trainer = build_trainer(_TRAIN_STEPS, peak=peak)
+    return config
 
 
 def build_trainer(train_steps: int, *, peak: float) -> cfg.TrainerConfig:

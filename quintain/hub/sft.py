@@ -6,8 +6,9 @@ Shapes:
 """
 
 import functools
+import itertools
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
 import keras
@@ -122,6 +123,11 @@ class SftTask(task.HubTask):
         columns = conversations.pack(fitting, length, pad_id, is_packed=self.task_config.packing)
         return records.to_batches(columns, params, input_context, postprocess_fn=_split)
 
+    def read_conversations(self, params: cfg.DataConfig) -> Iterator[list[conversations.Turn]]:
+        """Yields conversations whose last answer is the right one."""
+        for _, turns in conversations.read(params):
+            yield turns
+
     @override
     def aggregate_logs(self, state: Any = None, step_outputs: Any = None) -> Any:
         """Asks for `reduce_aggregated_logs`."""
@@ -140,7 +146,9 @@ class SftTask(task.HubTask):
         del aggregated_logs, global_step
         if not self.task_config.generation.num_examples or self._get_chat is None:
             return {}
-        pairs = list_questions(self.task_config)
+        config = self.task_config
+        talks = self.read_conversations(config.validation_data)
+        pairs = list_questions(talks, config.generation.num_examples)
         found = [self._get_chat().answer(turns).text for turns, _ in pairs]
         right = sum(
             text.strip() == answer.strip() for text, (_, answer) in zip(found, pairs, strict=True)
@@ -165,12 +173,12 @@ class SftTask(task.HubTask):
         return serving.ChatModule(self.task_config, merged, self.build_chat(merged))
 
 
-def list_questions(config: configs.SftConfig) -> list[tuple[list[conversations.Turn], str]]:
-    """Returns conversations of the evaluation data up to their last answer, and this answer."""
+def list_questions(
+    talks: Iterable[list[conversations.Turn]], most: int
+) -> list[tuple[list[conversations.Turn], str]]:
+    """Returns the first conversations up to their last answer, and this answer."""
     pairs: list[tuple[list[conversations.Turn], str]] = []
-    for _, turns in conversations.read(config.validation_data):
-        if len(pairs) == config.generation.num_examples:
-            break
+    for turns in itertools.islice(talks, most):
         last = max(
             place for place, turn in enumerate(turns) if turn["role"] == conversations.ANSWERER
         )

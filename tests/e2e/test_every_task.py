@@ -124,9 +124,23 @@ def converse(directory):
     }
 
 
+def prefer(directory):
+    question, answer = (turn["content"] for turn in TALK["messages"])
+    pair = {"prompt": question, "chosen": answer, "rejected": "A tool."}
+    path = write_lines(directory / "pairs.jsonl", [pair] * 4)
+    return {
+        **converse(directory),
+        "experiment": "hub/dpo",
+        "task.model.sequence_length": 48,
+        "metric": "margin",
+        "task.generation.num_examples": 1,
+        **read_records(path, 1),
+    }
+
+
 TASKS = [
     answer_questions, tag, detect_replacements, find_texts, classify_images, predict_column,
-    classify_texts, converse,
+    classify_texts, converse, prefer,
 ]  # fmt: skip
 
 
@@ -207,6 +221,6 @@ def test_a_task_is_killed_resumed_to_the_bit_searched_exported_and_served(build,
     for model_dir in (directory / "export", directory / "best" / "saved_model"):
         (answers,) = ask(shell, model_dir).values()
         assert len(answers) == 1
-    if experiment.endswith("sft"):
+    if experiment in ("hub/sft", "hub/dpo"):
         answer = ask(shell, killed, "/v1/chat/completions", {"messages": TALK["messages"][:1]})
         assert answer["choices"][0]["message"]["role"] == "assistant"
