@@ -37,6 +37,7 @@ LOCAL_ON_PURPOSE = {
     "files/literal_paths.py": "symbolic links to local directories",
     "files/whole_files.py": "locks local directories",
     "cli/training/local_training.py": "logs of local processes",
+    "run/proof/retraining.py": "the passing directory of steps that are trained again",
     "cli/training/train.py": "the passing directory of a dry run",
     "process/start_up.py": "the process's standard streams",
     "garden/utils/testing/integration.py": "the directory of a test",

@@ -3,7 +3,6 @@
 import base64
 import itertools
 import json
-import pathlib
 import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -154,7 +153,9 @@ def _answer(
 
 
 def _name_mask(path: str) -> str:
-    return f"{pathlib.PurePath(path).stem}.png"
+    from quintain.files import file_paths
+
+    return f"{file_paths.basename(path).removesuffix(file_paths.suffix(path))}.png"
 
 
 def _write_mask(directory: str, path: str, content: dict[str, str]) -> str:
