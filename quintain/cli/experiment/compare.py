@@ -1,4 +1,4 @@
-"""`quintain experiment compare`: compares two experiments or trials over their seeds."""
+"""`quintain experiment compare`: compares two experiments, trials or runs over their seeds."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -7,27 +7,52 @@ from typing import Any
 import click
 
 from quintain.cli import columns, connect, output
+from quintain.cli.experiment import run_comparison
 from quintain.cli.lazy_group import FlagCommand
 from quintain.client import calls as calls_lib
 from quintain.records.views import seeds
 
 
 @click.command(cls=FlagCommand)
-@click.argument("first", type=click.IntRange(min=1))
-@click.argument("second", type=click.IntRange(min=1))
+@click.argument("first")
+@click.argument("second")
 @click.option("--trials", "is_of_trials", is_flag=True, help="The numbers are those of trials.")
+@click.option(
+    "--metric",
+    metavar="NAME:min|max",
+    help="Metric of runs; by default the one that chooses the best checkpoint.",
+)
 @output.json_option
-def compare(first: int, second: int, is_of_trials: bool, as_json: bool) -> None:
-    r"""Say which of two experiments or trials is better, and whether by chance.
+def compare(first: str, second: str, is_of_trials: bool, metric: str | None, as_json: bool) -> None:
+    r"""Say which of two experiments, trials or runs is better, and whether by chance.
 
-    Experiments are compared by their best settings, trials with all further seeds of theirs. Seeds
-    that both were trained with are pairs, as those of experiments that have the same
+    Experiments are compared by their best settings, trials with all further seeds of theirs, and
+    directories of runs with those beside them that differ in seeds only. Seeds that both were
+    trained with are pairs, as those of experiments that have the same
     reproducibility.experiment_seed and searcher.replicate.
 
     \b
     quintain experiment compare 3 7
     quintain experiment compare --trials 12 15
+    quintain experiment compare runs/adam-1 runs/muon-1 --metric=accuracy:max
     """
+    if not first.isdecimal() and not second.isdecimal() and not is_of_trials:
+        run_comparison.compare(first, second, metric, as_json=as_json)
+        return
+    if metric:
+        raise click.UsageError("--metric: experiments and trials are compared by searcher.metric.")
+    _compare_numbers(
+        _to_number(first), _to_number(second), is_of_trials=is_of_trials, as_json=as_json
+    )
+
+
+def _to_number(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise click.UsageError(f"got {text!r}, expected two numbers, or two directories of runs.")
+    return int(text)
+
+
+def _compare_numbers(first: int, second: int, *, is_of_trials: bool, as_json: bool) -> None:
     with connect.open_calls() as calls:
         ours, ranked, searcher = _find_setting(calls, first, is_of_trials=is_of_trials)
         theirs, _, other = _find_setting(calls, second, is_of_trials=is_of_trials)
@@ -52,7 +77,7 @@ def compare(first: int, second: int, is_of_trials: bool, as_json: bool) -> None:
         f"{word} {number}": _describe(seeds.to_standing(setting), searcher)
         for number, setting in ((first, ours), (second, theirs))
     }
-    output.print_fields({**fields, f"{first} than {second}": lead.text})
+    output.print_fields({**fields, f"{first} is": lead.text})
 
 
 def _find_setting(

@@ -162,6 +162,12 @@ def is_run(path: pathlib.Path) -> bool:
         return False
 
 
+def list_beside(path: pathlib.Path) -> list[FoundRun]:
+    """Returns the runs in the folder of a run, itself among them."""
+    below = _list_directories(path.parent)
+    return [FoundRun(make_name(one), one.name, one) for one in below if is_run(one)]
+
+
 def _list_directories(path: pathlib.Path) -> list[pathlib.Path]:
     try:
         with os.scandir(path) as entries:
