@@ -24,7 +24,8 @@ DIRECTORY: Final = "averaged"
 
 _NUMBERED: Final = re.compile(r".*-(\d+)")
 _NOT_COPIED: Final = re.compile(
-    r"checkpoint|.*\.(index|incomplete|jsonl|lock|pid)|.*\.data-\d+-of-\d+|events\.out\..*|\..*"
+    r"checkpoint|.*\.(index|incomplete|jsonl|lock|pid|receipt\.json)|.*\.data-\d+-of-\d+|"
+    r"events\.out\..*|\..*"
 )
 
 

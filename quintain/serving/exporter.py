@@ -12,13 +12,16 @@ import tensorflow as tf
 
 import quintain
 from quintain import errors
+from quintain.checkpoints import receipts
 from quintain.core import export_base
-from quintain.files import file_io, file_paths, literal_paths, saved_model_files
+from quintain.files import file_io, file_paths, literal_paths, saved_model_files, whole_files
 from quintain.hub import configs as hub_configs
 from quintain.nlp.tasks import translation_serving
 from quintain.serving import servable, trained_run
 
 DESCRIPTION_FILE: Final = "assets.extra/quintain.json"
+RECEIPT_FILE: Final = "assets.extra/receipt.json"
+"""Receipt of the checkpoint that the weights are from."""
 """File of a SavedModel that says what it is."""
 
 MAX_SOURCE_LENGTH: Final = translation_serving.MAX_SOURCE_LENGTH
@@ -210,6 +213,9 @@ def export_run(
     try:
         export_base.export(module, description.signatures, partial, timestamped=False)
         description.write(partial)
+        if file_io.exists(found.checkpoint + receipts.SUFFIX):
+            receipt = file_io.read_bytes(found.checkpoint + receipts.SUFFIX)
+            whole_files.write(file_paths.join(partial, RECEIPT_FILE), receipt)
         _put_in_place(partial, target)
     finally:
         if file_io.exists(partial):

@@ -5,6 +5,7 @@ dotted paths into its `ExperimentConfig`; a batch is one step of its trainer.
 """
 
 import contextlib
+import functools
 import importlib
 import json
 import pathlib
@@ -19,7 +20,7 @@ import numpy as np
 import tensorflow as tf
 
 from quintain import errors
-from quintain.checkpoints import checkpoint_fit, checkpoint_state, checkpoints
+from quintain.checkpoints import checkpoint_fit, checkpoint_state, checkpoints, receipts
 from quintain.config import one_of, provenance
 from quintain.core import base_trainer, exp_factory, task_factory, trainer_factory
 from quintain.core.loop import trainer_setup
@@ -32,6 +33,7 @@ from quintain.input.diagnosis import data_faults
 from quintain.records.config import experiment_spec, source_names
 from quintain.records.rows import registered_model
 from quintain.run import run_files, runner_factory, train_reporter
+from quintain.run.proof import run_facts
 from quintain.search import hyperparameters
 from quintain.search import space as space_lib
 from quintain.settings import config_definitions as cfg
@@ -339,11 +341,13 @@ class TaskTrialController(base_trial.TrialController):
         for path in self._kept_files.iterdir() if self._kept_files.is_dir() else ():
             if path.is_file():
                 shutil.copyfile(path, pathlib.Path(directory, path.name))
-        manager = self._build_manager(directory)
-        manager.save()
-        manager.sync()
         name = _experiment_name(self.context.get_experiment_config())
         run_files.serialize_config(self._params, directory, experiment=name)
+        manager = self._build_manager(directory)
+        find_facts = functools.partial(run_facts.find, self._params, directory)
+        manager.write_receipts(receipts.ReceiptWriter(directory, find_facts))
+        manager.save()
+        manager.sync()
         if marks := file_marks.get_known():
             path = pathlib.Path(directory, registered_model.DATA_FILE)
             path.write_text(json.dumps(marks), encoding="utf-8")

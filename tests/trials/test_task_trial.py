@@ -10,7 +10,7 @@ import pytest
 
 import quintain.registered_experiments  # noqa: F401 - registered before the tests make room for their own
 from quintain import errors
-from quintain.checkpoints import checkpoint_state, checkpoints
+from quintain.checkpoints import checkpoint_state, checkpoints, receipt_check, receipts
 from quintain.core import exp_factory, task_factory
 from quintain.input import file_marks
 from quintain.records.rows import registered_model, trial
@@ -319,6 +319,8 @@ def test_a_checkpoint_says_which_files_were_its_data(spec, tmp_path):
     assert marks[str(tmp_path / "train.txt")].startswith("5:")
     (path,) = checkpoints.list_checkpoints(str(tmp_path))
     assert checkpoint_state.read_data_marks(path) == marks
+    assert receipts.read(path + receipts.SUFFIX).facts["data"] == marks
+    assert receipt_check.verify(str(tmp_path), None).findings == []
 
 
 @pytest.mark.slow
