@@ -59,6 +59,12 @@ async def find_commands(request: fastapi.Request) -> user_commands.Commands:
     def check_all(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
         project = str(after.get("project") or team.DEFAULT_PROJECT)
         parts.roles.check(user, team.Role.EDITOR, project)
+        for name, number in _list_sources(after):
+            if not parts.roles.may_read(user, number, name):
+                raise errors.UnauthorizedError(
+                    f"searcher: {name.removesuffix('_id')} {number} is not there, or in a project "
+                    f"that user {user} may not read. An admin gives roles by `quintain user grant`."
+                )
         if is_browser:
             check(before, after)
 
@@ -68,6 +74,15 @@ async def find_commands(request: fastapi.Request) -> user_commands.Commands:
 
 Commands = Annotated[user_commands.Commands, fastapi.Depends(find_commands)]
 """Parameter of routes that do what users ask for."""
+
+
+def _list_sources(content: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    """Yields the experiments and trials whose results or weights a search begins with."""
+    searcher = experiment_spec.parse(content).searcher
+    yield from (("experiment_id", number) for number in searcher.learn_from)
+    yield from (("trial_id", number) for number in searcher.inherited)
+    if searcher.source_trial_id is not None:
+        yield "trial_id", searcher.source_trial_id
 
 
 def _complete(content: Mapping[str, Any]) -> dict[str, Any]:

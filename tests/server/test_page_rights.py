@@ -204,6 +204,12 @@ def test_an_editor_of_a_project_makes_and_moves_experiments_there_only(url, app,
     status, answer = send("/experiments", config_text=CONFIG, overrides=overrides, activate=False)
     assert status == 201, answer
     made = json.loads(answer)["id"]
+    assert send("/experiments/check", config_text=CONFIG, overrides=overrides)[0] == 200
+    for source in ("learn_from=[99]", "inherited=[99]", "source_trial_id=99"):
+        further = [*overrides, f"searcher.{source}"]
+        status, answer = send("/experiments/check", config_text=CONFIG, overrides=further)
+        assert status == 403, answer
+        assert "99 is not there, or in a project that user anna may not read" in answer
     moved = send(f"/experiments/{made}/fork", overrides=["project=default"])
     assert moved[0] == 403
     with store.reading() as session:
