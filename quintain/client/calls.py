@@ -311,7 +311,7 @@ class MasterCalls(Calls):
         experiment_id: int,
         to_trial: int,
         searcher: str = "",
-        space_text: Secret[str | None] = None,
+        space_text: str | None = None,
         overrides: Secret[Sequence[str]] = (),
     ) -> experiment_lib.Experiment:
         """Creates an experiment that shares the trials of another one up to one of them.

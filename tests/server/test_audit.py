@@ -75,8 +75,8 @@ def test_each_argument_of_a_change_is_told_unless_its_declaration_calls_it_secre
     assert {each.name for each in given if not each.is_secret} == {
         "activate", "alias", "changes", "checkpoint", "command", "drain", "experiment_id", "margin",
         "metric_name", "model_dir", "name", "not_worse_than", "note", "parent_id", "paths",
-        "project", "role", "source", "stays", "trial_id", "upload", "uuid", "version",
-        "with_aliases",
+        "project", "role", "searcher", "source", "space_text", "stays", "to_trial", "trial_id",
+        "upload", "uuid", "version", "with_aliases",
     }  # fmt: skip
 
 
