@@ -162,12 +162,16 @@ class CheckpointManager:
         Raises:
             CheckpointError: If the file could not be written.
         """
-        if self._writer is not None:
-            self._writer.join()
-            self._writer = None
+        self.join()
         if self._write_error is not None:
             error, self._write_error = self._write_error, None
             raise error
+
+    def join(self) -> None:
+        """Waits for the background writer of this process; `sync` raises what it met."""
+        if self._writer is not None:
+            self._writer.join()
+            self._writer = None
 
     def restore_or_initialize(self) -> str | None:
         """Restores the newest checkpoint that is whole, or calls `init_fn` if there is none.

@@ -282,7 +282,8 @@ class ExperimentRunner:
     def _read_constant_rate(self) -> float | None:
         """Returns the learning rate if it is a variable, which checkpoints hold."""
         rate = getattr(getattr(self._trainer, "optimizer", None), "_learning_rate", None)
-        return float(rate) if self._mode.is_training and isinstance(rate, keras.Variable) else None
+        is_held = self._mode.is_training and isinstance(rate, keras.Variable)
+        return float(keras.ops.convert_to_numpy(rate)) if is_held else None
 
     def _take_changed_rate(self, rate: float | None) -> None:
         """Puts a learning rate that the config changed in place of the checkpoint's."""
@@ -362,6 +363,9 @@ class ExperimentRunner:
                 finally:
                     if self._profile is not None:
                         self._profile.close()
+                    # Whoever goes on in this process must not meet a checkpoint half written.
+                    if self._checkpoint_manager is not None:
+                        self._checkpoint_manager.join()
                 from quintain.run import model_stats  # noqa: PLC0415 - for the end of a training
 
                 model_stats.log_size(self._trainer.model)

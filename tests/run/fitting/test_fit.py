@@ -3,6 +3,7 @@
 import itertools
 import json
 import sys
+import time
 
 import keras
 import numpy as np
@@ -12,6 +13,7 @@ import tensorflow as tf
 
 import quintain
 from quintain import errors
+from quintain.checkpoints import receipts
 from quintain.cli import main
 from quintain.run.fitting import keras_data, keras_task
 
@@ -187,6 +189,28 @@ def test_a_killed_run_on_a_generator_goes_on_to_the_bit(tmp_path, caplog):
 
     assert "read once to count them. Give `steps_per_epoch`" in caplog.text
     assert "runs Python code, whose own state is not saved" in caplog.text
+
+
+@pytest.mark.slow
+def test_a_run_that_fails_has_written_its_checkpoints_when_it_ends(tmp_path, monkeypatch):
+    write = receipts.ReceiptWriter.write
+
+    def write_slowly(self, prefix, step):
+        time.sleep(0.5)
+        return write(self, prefix, step)
+
+    monkeypatch.setattr(receipts.ReceiptWriter, "write", write_slowly)
+    with pytest.raises(KeyError):
+        quintain.fit(
+            *(build_model(), (X, Y)),
+            model_dir=str(tmp_path),
+            batch_size=8,
+            trainer={"steps_per_loop": 1, "checkpoint_interval": 1},
+            train_actions=[Stop(2)],
+        )
+
+    assert (tmp_path / "ckpt-1.index").exists()
+    assert not [path.name for path in tmp_path.iterdir() if "incomplete" in path.name]
 
 
 @pytest.mark.slow
