@@ -115,11 +115,11 @@ def describe(experiment_ids: tuple[int, ...], provenance: bool, form: output.For
         if form is not output.Form.TABLE:
             output.print_list(found, _EXPERIMENT_COLUMNS, form=form)
             return
+        others = calls.list_experiments(include_archived=True)
         for index, experiment in enumerate(found):
             if index:
                 click.echo()
             trials = calls.list_trials(experiment.id)
-            others = calls.list_experiments(include_archived=True)
             children = [row.id for row in others if row.parent_id == experiment.id]
             _print_experiment(experiment, trials, children)
 

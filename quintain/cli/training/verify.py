@@ -53,11 +53,12 @@ def verify(
     logs.set_up(is_verbose=False)
     if (start is None) != (stop is None) or (assignments and start is None):
         raise errors.ConfigError("--from and --to: give both of them, or neither and no --set.")
-    options.build_parse_options()
+    tensorflow_import.import_quietly()
     from quintain.checkpoints import receipt_check
     from quintain.run.proof import retraining, run_facts
 
     if start is not None and stop is not None:
+        options.build_parse_options()  # Registers the experiments of the package.
         compared = retraining.retrain(run, start, stop, assignments)
         if as_json:
             output.print_json(compared)
