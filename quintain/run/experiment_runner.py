@@ -364,7 +364,7 @@ class ExperimentRunner:
                     if self._profile is not None:
                         self._profile.close()
                     # Whoever goes on in this process must not meet a checkpoint half written.
-                    if self._checkpoint_manager is not None:
+                    if isinstance(self._checkpoint_manager, checkpoints.CheckpointManager):
                         self._checkpoint_manager.join()
                 from quintain.run import model_stats  # noqa: PLC0415 - for the end of a training
 
