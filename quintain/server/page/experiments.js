@@ -20,7 +20,12 @@ export function ExperimentsView({ route, status }) {
   const [active, setActive] = useState(-1);
   const selection = useMemo(() => new Set(parseIds(route.query.sel)), [route.query.sel]);
   const [numShown, setNumShown] = useState(PAGE);
-  const shown = useMemo(() => choose(experiments ?? [], route.query), [experiments, route.query]);
+  const isTree = route.query.tree === "1";
+  const depths = useMemo(() => {
+    const chosen = choose(experiments ?? [], route.query);
+    return isTree ? arrange(chosen) : new Map(chosen.map((one) => [one, 0]));
+  }, [experiments, route.query]);
+  const shown = [...depths.keys()];
   const toggle = (/** @type {number} */ id) => {
     const next = new Set(selection);
     if (!next.delete(id)) next.add(id);
@@ -46,6 +51,8 @@ export function ExperimentsView({ route, status }) {
       <input ref=${search} type="search" class="search" aria-label="Find experiments"
         placeholder="Find by name, label or search  ( / )" value=${route.query.find ?? ""}
         onInput=${(/** @type {any} */ event) => route.setQuery({ find: event.target.value })} />
+      ${experiments.some((one) => one.parent_id) && html`<label class="check" title="Each below the one that it was made from"><input type="checkbox" checked=${isTree}
+        onChange=${() => route.setQuery({ tree: isTree ? null : "1" })} />tree</label>`}
       <label class="check"><input type="checkbox" checked=${isArchivedShown}
         onChange=${() => route.setQuery({ archived: isArchivedShown ? null : "1" })} />archived${numArchived ? ` (${numArchived})` : ""}</label>
     </div>
@@ -53,7 +60,7 @@ export function ExperimentsView({ route, status }) {
       ? html`<div class="plain-box"><table class="plain cards experiments">
           <thead><tr><th><span class="visually-hidden">Select</span></th><th class="number">#</th><th>Name</th><th>State</th>
             <th>Progress</th><th class="number">Trials</th><th class="number">Best</th><th>Search</th><th>Labels</th><th>Started</th></tr></thead>
-          <tbody>${shown.slice(0, numShown).map((one, at) => html`<${Line} key=${one.id} experiment=${one}
+          <tbody>${shown.slice(0, numShown).map((one, at) => html`<${Line} key=${one.id} experiment=${one} depth=${depths.get(one)}
             now=${nows.get(one.id)} isActive=${at === active} isSelected=${selection.has(one.id)} toggle=${toggle} />`)}</tbody>
         </table></div>`
       : html`<${Empty} title="No matches"><p>${route.query.find
@@ -69,9 +76,9 @@ export function Labels({ labels }) {
     ${format.short(label, 40)}</span> `);
 }
 
-/** @param {{experiment: any, now: any, isActive: boolean, isSelected: boolean,
+/** @param {{experiment: any, depth: number, now: any, isActive: boolean, isSelected: boolean,
  *   toggle: (id: number) => void}} props */
-function Line({ experiment, now, isActive, isSelected, toggle }) {
+function Line({ experiment, depth, now, isActive, isSelected, toggle }) {
   const { id, state, labels, config, start_time: start, end_time: end } = experiment;
   const counts = experiment.num_trials ?? {};
   const total = Object.values(counts).reduce((sum, count) => sum + count, 0);
@@ -80,7 +87,7 @@ function Line({ experiment, now, isActive, isSelected, toggle }) {
     <td class="select"><label class="hit"><input type="checkbox" checked=${isSelected} onChange=${() => toggle(id)}
       aria-label=${`Select experiment ${id}`} /></label></td>
     <td class="number">${id}</td>
-    <td class="name"><a href="#/experiments/${id}" title=${nameOf(experiment, 500)}><bdi>${nameOf(experiment)}</bdi></a>${
+    <td class="name" style=${`--depth: ${depth}`}><a href="#/experiments/${id}" title=${nameOf(experiment, 500)}><bdi>${nameOf(experiment)}</bdi></a>${
       experiment.parent_id && html` <a class="muted small nowrap" href="#/experiments/${experiment.parent_id}">from #${experiment.parent_id}</a>`}</td>
     <td class="state"><${Badge} state=${state} />${experiment.is_archived && html` <span class="label">archived</span>`} <${PauseButton} experiment=${experiment} /></td>
     <td>${isOver
@@ -156,6 +163,27 @@ export function choose(experiments, { find = "", archived }) {
     return (archived === "1" || !one.is_archived) && wanted.every((word) => words.includes(word));
   };
   return experiments.filter(fits).sort((a, b) => b.id - a.id);
+}
+
+/** Puts each experiment below the one that it was made from, and says how deep. @param {any[]} experiments @returns {Map<any, number>} */
+export function arrange(experiments) {
+  const known = new Set(experiments.map((one) => one.id));
+  /** @type {Map<number | null, any[]>} */
+  const children = new Map();
+  for (const one of experiments) {
+    const parent = known.has(one.parent_id) ? one.parent_id : null;
+    if (!children.get(parent)?.push(one)) children.set(parent, [one]);
+  }
+  /** @type {Map<any, number>} */
+  const depths = new Map();
+  const place = (/** @type {number | null} */ id, /** @type {number} */ depth) => {
+    for (const one of children.get(id) ?? []) {
+      depths.set(one, depth);
+      place(one.id, depth + 1);
+    }
+  };
+  place(null, 0);
+  return depths;
 }
 
 /** What people call an experiment, as `quintain experiment list` has it. @param {any} experiment @param {number} [most] characters @returns {string} */
