@@ -228,6 +228,11 @@ def best(experiment_id: int, top: int, form: output.Form) -> None:
     if uuid := rows[0]["checkpoint"]:
         command = f"quintain checkpoint export {uuid} --output=best"
         click.echo(f"\nTo use its model: {command}", err=True)
+    if shared := len(searcher.get("inherited", ())):
+        command = f"quintain experiment compare {experiment.parent_id} {experiment.id}"
+        click.echo(
+            f"\n{shared} earlier trials do not count here. To see them too: {command}", err=True
+        )
 
 
 @click.command(cls=FlagCommand)

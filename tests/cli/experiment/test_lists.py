@@ -92,6 +92,18 @@ def test_best_is_the_best_trial_with_the_checkpoint_of_its_best_validation(quint
     assert [row["trial"] for row in json.loads(stdout)] == [2, 1]
 
 
+def test_best_names_the_command_that_shows_shared_trials_too(quintain, calls_fake):
+    record = calls_fake.experiments[1]
+    searcher = {**record.config["searcher"], "inherited": [7, 9]}
+    config = {**record.config, "searcher": searcher}
+    calls_fake.experiments[1] = dataclasses.replace(record, parent_id=5, config=config)
+
+    _, _, stderr = quintain("experiment", "best", 1)
+
+    assert "2 earlier trials do not count here. To see" in stderr
+    assert stderr.endswith("quintain experiment compare 5 1\n")
+
+
 def test_best_is_what_further_seeds_chose_with_its_interval_and_lead(quintain, calls_fake):
     for number, (name, metric) in enumerate(
         [("b", 0.95), ("a+1", 0.7), ("b+1", 0.6), ("a+2", 0.74), ("b+2", 0.66)], start=4
