@@ -84,7 +84,8 @@ def build_rewound(
 ) -> dict[str, Any]:
     """Returns the config of a search that goes on from a trial of another one.
 
-    It shares the trials up to that one which have ended with a result.
+    It shares the trials up to that one which have ended with a result. Unless the other one has no
+    finalists with further seeds, these are settled anew for the trials that are left.
 
     Args:
         session: Reads the trials.
@@ -114,6 +115,8 @@ def build_rewound(
             f"{before} instead."
         )
     former: dict[str, Any] = {**owner.config["searcher"], "initial_points": []}
+    if (former.get("replicate") or {}).get("top"):
+        del former["replicate"]  # Fewer trials are left, for which it is settled anew.
     if searcher and searcher != former["name"]:
         former = _change_method(former, searcher)
     changed: dict[str, Any] = {"searcher": {**former, "inherited": usable}}
@@ -130,7 +133,7 @@ def _change_method(former: Mapping[str, Any], name: str) -> dict[str, Any]:
         raise errors.ConfigError(
             f"searcher.name: {searcher_config.explain_unknown(name)}"
         ) from None
-    known = {field.name for field in dataclasses.fields(kind)} - {"replicate"}
+    known = {field.name for field in dataclasses.fields(kind)}
     return {**{key: value for key, value in former.items() if key in known}, "name": name}
 
 

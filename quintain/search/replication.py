@@ -336,7 +336,7 @@ def _refuse(why: str) -> errors.ConfigError:
 
 
 def settle(
-    config: experiment_spec.ExperimentSpec, build_method: Build
+    config: experiment_spec.ExperimentSpec, own: searcher_config.SearcherConfig, build_method: Build
 ) -> experiment_spec.ExperimentSpec:
     """Returns a config that says whether finalists are replicated.
 
@@ -345,21 +345,21 @@ def settle(
 
     Args:
         config: The config.
+        own: Its section `searcher`, without the trials that the search shares with another one.
         build_method: Builds the method that is wrapped.
     """
-    searcher = config.searcher
-    if searcher.replicate is not None:
+    if config.searcher.replicate is not None:
         return config
     top = 0
-    is_large = getattr(searcher, "max_trials", 0) >= LEAST_TRIALS or hasattr(searcher, "budget")
-    if is_large and not isinstance(searcher, _WITHOUT_FINALISTS):
-        method = build_method(searcher)
+    is_large = getattr(own, "max_trials", 0) >= LEAST_TRIALS or hasattr(own, "budget")
+    if is_large and not isinstance(own, _WITHOUT_FINALISTS):
+        method = build_method(own)
         dimensions = method.space.dimensions
         is_varied = any(
             not isinstance(each.hyperparameter, hyperparameters.Const) for each in dimensions
         )
         chosen = searcher_config.ReplicateConfig()
-        cost = chosen.seeds * searcher.as_dict()["max_length"]
+        cost = chosen.seeds * own.as_dict()["max_length"]
         top = min(chosen.top, int(method.left() / _SHARE / cost)) if is_varied else 0
     settled = config.replace(searcher={"replicate": {"top": top if top > 1 else 0}})
     settled.lock()

@@ -23,10 +23,7 @@ def build_searcher(config: experiment_spec.ExperimentSpec) -> searcher.Searcher:
         ConfigError: If the hyperparameters are malformed, or the method can't search them.
     """
     build = functools.partial(_build_first, config)
-    replicate, num_inherited = config.searcher.replicate, len(config.searcher.inherited)
-    own = config.searcher
-    if num_inherited and hasattr(own, "max_trials"):
-        own = own.replace(max_trials=own.max_trials - num_inherited, inherited=[])
+    replicate, own = config.searcher.replicate, _leave_shared_out(config.searcher)
     if replicate is None or not replicate.top:
         method = build(own)
     else:
@@ -34,7 +31,7 @@ def build_searcher(config: experiment_spec.ExperimentSpec) -> searcher.Searcher:
     return searcher.Searcher(
         method,
         smaller_is_better=config.searcher.smaller_is_better,
-        num_inherited=num_inherited,
+        num_inherited=len(config.searcher.inherited),
     )
 
 
@@ -44,7 +41,15 @@ def settle(config: experiment_spec.ExperimentSpec) -> experiment_spec.Experiment
     Raises:
         ConfigError: If the hyperparameters are malformed, or the method can't search them.
     """
-    return replication.settle(config, functools.partial(_build_first, config))
+    own = _leave_shared_out(config.searcher)
+    return replication.settle(config, own, functools.partial(_build_first, config))
+
+
+def _leave_shared_out(config: searcher_config.SearcherConfig) -> searcher_config.SearcherConfig:
+    """Returns the config of a search without the trials that it shares with another one."""
+    if not config.inherited or not hasattr(config, "max_trials"):
+        return config
+    return config.replace(max_trials=config.max_trials - len(config.inherited), inherited=[])
 
 
 def _build_first(

@@ -65,7 +65,9 @@ from quintain.cli import main
 sys.exit(main.run(sys.argv[1:]))
 """
 """The command line, with a clock that is so many seconds off."""
-SEARCHES = {"asha": ASHA, "pbt": PBT, "replicated": REPLICATED}
+SEARCHES = {"asha": ASHA, "pbt": PBT, "replicated": REPLICATED, "rewound": ""}
+"""Configs by name; "rewound" goes on from the fourth trial of the search before it."""
+NUM_SHARED = 4
 
 
 class Home:
@@ -163,11 +165,21 @@ class Home:
             return {each.name for each in session.list_deletions()}
 
     def create(self, name, num_trials, population_size):
+        if name == "rewound":
+            self.rewind()
+            return
         config = self.path / f"{name}.yaml"
         text = SEARCHES[name].replace("TRIALS", str(num_trials))
         text = text.replace("POPULATION", str(population_size))
         config.write_text(f"name: {name}\n{self.space()}{text}")
         self.run("experiment", "create", str(config), str(MODEL_DIR), "--detach", "--no_check")
+
+    def rewind(self):
+        with self.reading() as session:
+            number = session.list_experiments()[-1].id
+            trials = [one.id for one in session.list_trials(number) if "+" not in one.request_id]
+        last = trials[NUM_SHARED - 1]
+        self.run("experiment", "rewind", str(number), f"--to-trial={last}")
 
     def state(self, number):
         with self.reading() as session:

@@ -129,6 +129,24 @@ def test_a_rewound_search_shares_trials_and_trains_the_others(
     assert len(read_start(store, child.id)["history"]) == 3
 
 
+def test_finalists_of_a_rewound_search_are_settled_for_the_trials_that_are_left(
+    make_master, make_workers, config_text, store
+):
+    master = make_master(num_slots=3)
+    create(master, config_text, {"name": "random", "max_length": 6, "max_trials": 16})
+    make_workers(master).run()
+
+    def settle(*overrides):
+        child = rewind(master, 4, overrides=overrides)
+        return child.config["searcher"]["replicate"]["top"]
+
+    with store.reading() as session:
+        assert session.get_experiment(1).config["searcher"]["replicate"]["top"] == 2
+    assert settle() == 0
+    assert settle("searcher.max_trials=20") == 2
+    assert settle("searcher.replicate.top=3") == 3
+
+
 @pytest.mark.slow
 def test_a_rewound_search_goes_on_equally_after_its_master_was_replaced(
     make_master, make_workers, describe, master
