@@ -70,7 +70,7 @@ def verify(
         output.print_json(found)
     elif found.findings:
         lines = "".join(f"\n  {one}" for one in found.findings)
-        click.echo(f"{run}: {len(found.findings)} differences:{lines}")
+        click.echo(f"{run} is not as it was written:{lines}")
     else:
         click.echo(
             f"{run}: {found.num_checkpoints} checkpoints and {found.num_receipts} receipts are as "

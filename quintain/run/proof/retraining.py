@@ -74,6 +74,9 @@ def train(directory: str, assignments: Sequence[str]) -> None:
     parsed = experiment_parser.parse(
         experiment_parser.ParseConfigOptions(model_dir=directory, set=tuple(assignments))
     )
+    run_files.serialize_config(  # What differs is wanted: without a warning.
+        parsed.params, directory, experiment=parsed.name, imports=parsed.imports, is_bound=False
+    )
     train_lib.train_from_config(
         parsed.params,
         "train",
