@@ -10,6 +10,7 @@ import logging
 import os
 import re
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ import tensorflow as tf
 from tensorflow.python.checkpoint import functional_saver
 
 from quintain import errors
-from quintain.checkpoints import checkpoint_fit, receipts, saved_graph
+from quintain.checkpoints import auto_interval, checkpoint_fit, receipts, saved_graph
 from quintain.files import disk_errors, file_io, file_paths, literal_paths, whole_files
 from quintain.orbit import checkpoint_watch
 
@@ -62,7 +63,7 @@ class CheckpointManager:
         *,
         checkpoint_name: str = "ckpt",
         step_counter: tf.Variable | None = None,
-        checkpoint_interval: int | None = None,
+        checkpoint_interval: int | auto_interval.AutoInterval | None = None,
         init_fn: Callable[[], Any] | None = None,
         enable_async: bool = True,
     ) -> None:
@@ -106,6 +107,8 @@ class CheckpointManager:
     @property
     def checkpoint_interval(self) -> int | None:
         """Steps between two saves at intervals; 0 or None if there are none."""
+        if isinstance(self._interval, auto_interval.AutoInterval):
+            return self._interval.find_steps(self._step())
         return self._interval
 
     @property
@@ -151,9 +154,10 @@ class CheckpointManager:
         path = file_paths.join(self._directory, f"{self._name}-{number}")
         if self._is_saved(path, step):
             return path
+        start = time.monotonic()
         snapshot = _capture(self._checkpoint)
         self._last_step = step
-        self._start_writing(lambda: self._write(snapshot, path, options, step))
+        self._start_writing(lambda: self._write(snapshot, path, options, step, start))
         return path
 
     def sync(self) -> None:
@@ -236,9 +240,10 @@ class CheckpointManager:
         return self._num_saves
 
     def _is_due(self, step: int) -> bool:
-        if self._interval is None:
+        interval = self.checkpoint_interval
+        if interval is None:
             return True
-        return self._interval > 0 and step - (self._last_step or 0) >= self._interval
+        return interval > 0 and step - (self._last_step or 0) >= interval
 
     def _warn_of_missing(self, found: list[str]) -> None:
         recorded = checkpoint_watch.list_recorded(self._directory)
@@ -266,6 +271,7 @@ class CheckpointManager:
         path: str,
         options: tf.train.CheckpointOptions | None,
         step: int,
+        start: float,
     ) -> None:
         """Writes the files beside their place, moves them there, and drops the oldest."""
         try:
@@ -277,6 +283,8 @@ class CheckpointManager:
                 self._receipts.record(head)
             self._num_saves += 1
             self._record_and_prune()
+            if isinstance(self._interval, auto_interval.AutoInterval):
+                self._interval.note_cost(time.monotonic() - start)
         except _WRITE_ERRORS as error:
             kept, reason = self.checkpoints, whole_files.advise(error)
             self._last_step = None

@@ -10,13 +10,19 @@ import keras
 import tensorflow as tf
 
 from quintain import errors, orbit
-from quintain.checkpoints import checkpoints, cluster_checkpoints, evaluation_log, receipts
+from quintain.checkpoints import (
+    auto_interval,
+    checkpoints,
+    cluster_checkpoints,
+    evaluation_log,
+    receipts,
+)
 from quintain.core import trainer_factory
 from quintain.core.loop import stateful_trainer, trainer_setup
 from quintain.files import file_paths
 from quintain.orbit import cluster
 from quintain.orbit import interruption as interruption_lib
-from quintain.run import actions, run_files, run_mode, run_options
+from quintain.run import actions, run_environment, run_files, run_mode, run_options
 from quintain.run.events import prepared_action
 from quintain.settings import config_definitions as cfg
 
@@ -264,13 +270,21 @@ class ExperimentRunner:
             checkpoints.remove_incomplete(self._model_dir, run_files.WRITTEN_FILES)
         from quintain.run.proof import run_facts  # noqa: PLC0415 - only runs that are kept
 
+        interval: int | auto_interval.AutoInterval
+        if self._params.trainer.checkpoint_interval != "auto":
+            interval = self._params.trainer.checkpoint_interval
+        elif cluster.num_workers(self._strategy) == 1:
+            starts = run_environment.read_start_times(self._model_dir)
+            interval = auto_interval.AutoInterval(auto_interval.find_secs_between(starts))
+        else:
+            interval = self._params.trainer.get_checkpoint_steps("a run of several workers")
         manager = cluster_checkpoints.ClusterCheckpointManager(
             self._strategy,
             self._trainer.checkpoint,
             self._model_dir,
             self._params.trainer.max_to_keep,
             step_counter=self._trainer.global_step,
-            checkpoint_interval=self._params.trainer.checkpoint_interval,
+            checkpoint_interval=interval,
             init_fn=self._trainer.initialize,
             enable_async=self._options.enable_async_checkpointing,
         )
@@ -400,7 +414,7 @@ class ExperimentRunner:
             return None
         interval: int | None = config.validation_interval
         if self._mode is run_mode.Mode.TRAIN_AND_VALIDATE:
-            interval = config.checkpoint_interval or None
+            interval = config.get_checkpoint_steps("mode train_and_validate") or None
         logs = self._controller.train_and_evaluate(
             train_steps=config.train_steps,
             eval_steps=config.validation_steps,

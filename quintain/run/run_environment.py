@@ -86,6 +86,13 @@ class Environment:
             }
 
 
+def read_start_times(model_dir: str) -> list[float]:
+    """Returns when the processes of a run were started, as far as it is known, in order."""
+    starts = _read_starts(file_paths.join(model_dir, FILE_NAME))
+    times = [one.get("time") for one in starts if isinstance(one, dict)]
+    return sorted(float(one) for one in times if isinstance(one, int | float))
+
+
 def _read_starts(path: str) -> list[dict[str, Any]]:
     """Returns the starts that are on record; none if the file is missing or damaged."""
     if not file_io.exists(path):

@@ -200,8 +200,10 @@ class TrainerConfig(base_config.Config):
     """Steps between summaries written from inside the training step; a multiple of
     `steps_per_loop`. The means over a loop are written after each loop in any case."""
 
-    checkpoint_interval: NonNegativeInt = 1000
-    """Steps between checkpoints. 0 saves only at the end and on interruption."""
+    checkpoint_interval: NonNegativeInt | Literal["auto"] = 1000
+    """Steps between checkpoints. 0 saves only at the end and on interruption. `auto` loses the
+    least time: by what a checkpoint costs, and one interruption an hour, or as many as the run has
+    had."""
 
     max_to_keep: NonNegativeInt = 5
     """Newest checkpoints to keep. 0 keeps all."""
@@ -285,10 +287,29 @@ class TrainerConfig(base_config.Config):
             if name.endswith("_interval") and name not in given
         }
         loop = self.steps_per_loop if "steps_per_loop" in given else 1
-        rounded = {name: -(-value // loop) * loop for name, value in values.items() if value}
+        rounded = {
+            name: -(-value // loop) * loop
+            for name, value in values.items()
+            if value and value != "auto"
+        }
         changed = [name for name, value in rounded.items() if value != values[name]]
         self.override({name: rounded[name] for name in changed})
         return changed
+
+    def get_checkpoint_steps(self, user: str) -> int:
+        """Returns `checkpoint_interval` where it has to be steps.
+
+        Args:
+            user: What needs steps, for the message.
+
+        Raises:
+            ConfigError: If it is `auto`.
+        """
+        if self.checkpoint_interval == "auto":
+            raise errors.ConfigError(
+                f"trainer.checkpoint_interval: got 'auto'; {user} needs a number of steps."
+            )
+        return int(self.checkpoint_interval)
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields the fields whose values do not fit together."""

@@ -13,8 +13,9 @@ With `--damage`, checkpoints, files and databases are damaged as well, and clock
 shorter.
 
 An ASHA search of 30 trials, a PBT search of 8, a random search with finalists, and one that is
-rewound to its fourth trial, of Keras models on the digits of scikit-learn, run on two slots: once undisturbed, once while processes are killed by SIGKILL. Both masters share
-nothing. Then
+rewound to its fourth trial, of Keras models on the digits of scikit-learn, run on two slots: once
+undisturbed, once while processes are killed by SIGKILL. Both masters share nothing.
+Then
 
 - every search is COMPLETED, and has the same trials: names, hyperparameters, seeds, parents;
 - every training and validation of every trial gave the same metrics, to the bit (of ASHA, whose

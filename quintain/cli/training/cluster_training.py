@@ -230,7 +230,7 @@ def build_config(
     is_named = bool(trainer.best_checkpoint_eval_metric)
     periods = {
         "min_validation_period": trainer.validation_interval,
-        "min_checkpoint_period": trainer.checkpoint_interval,
+        "min_checkpoint_period": trainer.get_checkpoint_steps("a training on a cluster"),
     }
     return {
         "name": parsed.name,

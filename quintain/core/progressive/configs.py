@@ -3,6 +3,8 @@
 import dataclasses
 from collections.abc import Iterator
 
+from typing_extensions import override
+
 from quintain.config import base_config
 from quintain.optimization.configs import ranges
 from quintain.settings import config_definitions as cfg
@@ -69,3 +71,12 @@ class ProgressiveTrainerConfig(cfg.TrainerConfig):
 
     export_only_final_stage_ckpt: bool = True
     """Whether only models of the last stage are exported, not the small ones before."""
+
+    @override
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields the fields whose values do not fit together."""
+        yield from super().check()
+        has_steps = self.export_checkpoint_interval or self.checkpoint_interval != "auto"
+        if self.export_checkpoint and not has_steps:
+            message = "missing; expected a number of steps with checkpoint_interval='auto'."
+            yield "export_checkpoint_interval", message

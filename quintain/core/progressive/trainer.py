@@ -211,7 +211,9 @@ class ProgressiveTrainer(base_trainer.Trainer):
             return
         if config.export_only_final_stage_ckpt and not self._policy.is_last_stage:
             return
-        interval = config.export_checkpoint_interval or config.checkpoint_interval
+        interval = config.export_checkpoint_interval or config.get_checkpoint_steps(
+            "trainer.export_checkpoint"
+        )
         earlier = [
             int(path.rpartition("-")[2]) for path in checkpoints.list_checkpoints(self._export_dir)
         ]
