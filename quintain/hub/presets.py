@@ -182,7 +182,8 @@ def hash_variables(variables: list[keras.Variable]) -> str:
 
 def _check_head(hub: Any, config: configs.ModelConfig, task_name: str) -> None:
     family = _find_family(config.preset)
-    heads = {"TextClassifier", "MaskedLM", "CausalLM", "ImageClassifier", "ImageSegmenter"}
+    heads = {"TextClassifier", "MaskedLM", "CausalLM", "ImageClassifier", "ImageSegmenter",
+             "ObjectDetector"}  # fmt: skip
     heads |= {task_name}
     offered = {
         head
