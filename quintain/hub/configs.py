@@ -17,8 +17,9 @@ Head = Literal[
     "causal_lm",
     "image_classification",
     "semantic_segmentation",
+    "object_detection",
 ]
-IMAGE_HEADS: Final = ("image_classification", "semantic_segmentation")
+IMAGE_HEADS: Final = ("image_classification", "semantic_segmentation", "object_detection")
 """Those that read images."""
 
 
@@ -150,6 +151,12 @@ class HubConfig(cfg.TaskConfig):
     def check(self) -> Iterator[tuple[str, str]]:
         """Yields the fields whose values do not fit together."""
         yield from super().check()
+        if (self.model.head == "object_detection") != isinstance(self, DetectionConfig):
+            yield (
+                "model.head",
+                f"got {self.model.head!r}, but objects are detected by hub/object_detection, which "
+                "does nothing else. Choose the experiment of the head.",
+            )
         if self.model.head == "semantic_segmentation" and self.model.num_classes > 256:
             yield (
                 "model.num_classes",
@@ -163,6 +170,56 @@ class HubConfig(cfg.TaskConfig):
                     f"{name}_data.tfds_name",
                     f"got {entry!r}, but images are read from input_path only.",
                 )
+
+
+@dataclasses.dataclass
+class DetectionDataConfig(HubDataConfig):
+    """Images with boxes around objects: JSON Lines, or annotation files of COCO (`.json`)."""
+
+    fields: tuple[str, ...] = ("image",)
+    """Field of JSON Lines with the path of the image. `boxes` has lists of left, top, right and
+    bottom in pixels."""
+
+    label_field: str = "labels"
+    """Field with the list of the boxes' classes, names or numbers."""
+
+    image_dir: str = ""
+    """Directory of the images. Empty takes that of the file."""
+
+
+@dataclasses.dataclass
+class DetectionConfig(HubConfig):
+    """Detection of objects by a RetinaNet."""
+
+    model: ModelConfig = dataclasses.field(
+        default_factory=lambda: ModelConfig(head="object_detection")
+    )
+    """The model."""
+
+    score_threshold: ranges.UnitInterval = 0.5
+    """Least probability of the objects that predictions show; evaluation counts others too."""
+
+    iou_threshold: ranges.UnitInterval = 0.5
+    """Intersection over union from which the less probable one of two objects of a class is left
+    out."""
+
+    train_data: DetectionDataConfig = dataclasses.field(default_factory=DetectionDataConfig)
+    """Training data."""
+
+    validation_data: DetectionDataConfig = dataclasses.field(
+        default_factory=lambda: DetectionDataConfig(is_training=False)
+    )
+    """Evaluation data."""
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields the fields whose values do not fit together."""
+        yield from super().check()
+        if self.distillation.teacher:
+            yield (
+                "distillation.teacher",
+                f"got {self.distillation.teacher!r}, but detectors have no teacher. Leave it "
+                "empty.",
+            )
 
 
 @dataclasses.dataclass

@@ -3,6 +3,7 @@
 from quintain import optimization
 from quintain.core import exp_factory
 from quintain.hub import bundled, configs
+from quintain.hub import detection_task as detection_task
 from quintain.hub import dpo as dpo
 from quintain.hub import sft as sft
 from quintain.hub import task as task
@@ -49,6 +50,16 @@ def image_classification() -> cfg.ExperimentConfig:
 def semantic_segmentation() -> cfg.ExperimentConfig:
     """Fine-tunes a KerasHub preset to find the class of each pixel (images and masks)."""
     return _build("semantic_segmentation", fields=("image",), label_field="mask")
+
+
+@exp_factory.register_config_factory("hub/object_detection")
+def object_detection() -> cfg.ExperimentConfig:
+    """Fine-tunes a RetinaNet of KerasHub to find objects (JSON Lines with boxes, COCO)."""
+    config = _build("object_detection", fields=("image",))
+    config.task = configs.DetectionConfig(
+        train_data=configs.DetectionDataConfig(drop_remainder=True)
+    )
+    return config
 
 
 @exp_factory.register_config_factory("hub/sft")

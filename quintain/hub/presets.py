@@ -1,6 +1,7 @@
 """Presets of KerasHub: models and preprocessors from a directory, Hugging Face or Kaggle."""
 
 import contextlib
+import functools
 import hashlib
 import importlib.util
 import inspect
@@ -53,14 +54,19 @@ def load_model(config: configs.ModelConfig, task_name: str, num_classes: int) ->
     _check_head(hub, config, task_name)
     options: dict[str, Any] = {"num_classes": num_classes} if num_classes else {}
     with _explaining(config.preset):
+        load = functools.partial(
+            getattr(hub.models, task_name).from_preset,
+            find(config.preset),
+            load_weights=config.load_weights,
+            preprocessor=None,
+            compile=False,
+            **options,
+        )
         try:
-            return getattr(hub.models, task_name).from_preset(
-                find(config.preset),
-                load_weights=config.load_weights,
-                preprocessor=None,
-                compile=False,
-                **options,
-            )
+            model = load()
+            activation = keras.activations.get(getattr(model, "activation", None))
+            # Losses are those of logits, also of presets that have probabilities.
+            return model if activation is keras.activations.linear else load(activation=None)
         except TypeError as error:
             if num_classes or "num_classes" not in str(error):
                 raise
@@ -182,7 +188,8 @@ def hash_variables(variables: list[keras.Variable]) -> str:
 
 def _check_head(hub: Any, config: configs.ModelConfig, task_name: str) -> None:
     family = _find_family(config.preset)
-    heads = {"TextClassifier", "MaskedLM", "CausalLM", "ImageClassifier", "ImageSegmenter"}
+    heads = {"TextClassifier", "MaskedLM", "CausalLM", "ImageClassifier", "ImageSegmenter",
+             "ObjectDetector"}  # fmt: skip
     heads |= {task_name}
     offered = {
         head

@@ -170,14 +170,21 @@ def take_text(place: str, row: Mapping[str, Any], field: str) -> str:
     return str(row[field])
 
 
-def take_file(place: str, row: Mapping[str, Any], field: str) -> str:
-    """Returns the path of a file, which a record of a file of them has from there on.
+def take_file(place: str, row: Mapping[str, Any], field: str, directory: str = "") -> str:
+    """Returns the path of a file, which a record has from its own file's directory on.
+
+    Args:
+        place: Place of the record.
+        row: The record.
+        field: Its field.
+        directory: Another directory.
 
     Raises:
         DataError: If there is none.
     """
     name = take_text(place, row, field)
-    path = file_paths.join(file_paths.dirname(place.rpartition(":")[0]), name)
+    directory = directory or file_paths.dirname(place.rpartition(":")[0])
+    path = file_paths.join(directory, name)
     if not file_io.exists(path):
         raise errors.DataError(f"{place}: {field}: no file {path!r}.")
     return path

@@ -7,7 +7,7 @@ Shapes:
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
@@ -24,13 +24,14 @@ from quintain.vision import image_data
 IMAGES, MASKS = "images", "masks"
 
 
-class SemanticSegmentation(heads.ImageClassification):
-    """Classes of the pixels of images.
+class WholeImages(heads.ImageClassification):
+    """Outputs that have places in images, which become as large as the model takes them uncropped.
 
-    Images become as large as the model takes them without being cropped, and masks with them.
+    Masks and boxes do so with them.
     """
 
-    task_name = "ImageSegmenter"
+    may_pad: ClassVar[bool] = False
+    """Whether the preset's converter may pad images to their aspect ratio."""
 
     @property
     @override
@@ -39,7 +40,11 @@ class SemanticSegmentation(heads.ImageClassification):
             self._preprocessor = presets.load_preprocessor(
                 self.config.model.preset, self.task_name, 0
             )
-            stretch(self._preprocessor.image_converter, self.config.model.preset)
+            stretch(
+                self._preprocessor.image_converter,
+                self.config.model.preset,
+                may_pad=self.may_pad,
+            )
         return self._preprocessor
 
     @property
@@ -47,6 +52,12 @@ class SemanticSegmentation(heads.ImageClassification):
         """Shape `[H, W, 3]` of the images that the model takes."""
         height, width = self.preprocessor.image_converter.image_size
         return height, width, 3
+
+
+class SemanticSegmentation(WholeImages):
+    """Classes of the pixels of images."""
+
+    task_name = "ImageSegmenter"
 
     @override
     def build_metrics(self) -> list[keras.metrics.Metric]:
@@ -161,8 +172,13 @@ def read_folders(directory: str) -> Iterator[records.Row]:
         yield mask, {"image": file_paths.join(folder, name), "mask": mask}
 
 
-def stretch(converter: Any, preset: str) -> None:
+def stretch(converter: Any, preset: str, *, may_pad: bool = False) -> None:
     """Makes a converter of KerasHub resize images as a whole, without cropping or padding.
+
+    Args:
+        converter: The converter.
+        preset: Its preset, for the message.
+        may_pad: Whether padding stays.
 
     Raises:
         ConfigError: If it has no size to which.
@@ -173,4 +189,5 @@ def stretch(converter: Any, preset: str) -> None:
             "its image converter, and save it anew."
         )
     for one in (converter, converter.resizing):
-        one.crop_to_aspect_ratio = one.pad_to_aspect_ratio = False
+        one.crop_to_aspect_ratio = False
+        one.pad_to_aspect_ratio &= may_pad

@@ -14,7 +14,7 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain.core import export_base
-from quintain.hub import chat, configs, heads, segmentation
+from quintain.hub import chat, configs, detection, heads, segmentation
 from quintain.vision import image_serving
 
 
@@ -130,6 +130,42 @@ class MaskPrediction(ImagePrediction):
         logits = tf.cast(self.model(images, training=False), tf.float32)
         found = tf.map_fn(encode, (logits, sizes), fn_output_signature=tf.TensorSpec([], tf.string))
         return {"mask": found}
+
+
+class BoxPrediction(ImagePrediction):
+    """Detects objects in images, the bytes of PNG, JPEG, BMP or GIF files."""
+
+    head: detection.ObjectDetection
+
+    @override
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name=image_serving.INPUT)])
+    def serve(self, image_bytes: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Returns the objects of the files `[B]`, the most probable first.
+
+        Returns:
+            `boxes` `[B, D, 4]`, left, top, right and bottom in pixels of the file; `labels` and
+            `scores` `[B, D]`; and how many of these D an image has, `num_boxes` `[B]`.
+        """
+
+        def convert(data: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            image = heads.decode_image(data)
+            return self.head.preprocessor(image), tf.shape(image)[:2]
+
+        specs = tf.TensorSpec(self.head.image_shape, tf.float32), tf.TensorSpec([2], tf.int32)
+        images, sizes = tf.map_fn(convert, image_bytes, fn_output_signature=specs)
+        outputs = self.model(images, training=False)
+        found = self.head.decode(self.model, outputs, self.params.score_threshold)
+        classes = tf.gather(tf.constant(self.labels), found["classes"])
+        return {
+            "boxes": self.head.place_back(found["boxes"], sizes),
+            "labels": classes,
+            "scores": found["scores"],
+            detection.NUM_BOXES: found[detection.NUM_BOXES],
+        }
+
+    @override
+    def describe(self) -> dict[str, Any]:
+        return {**super().describe(), "count_output": detection.NUM_BOXES}
 
 
 def describe_classes(logits: tf.Tensor, labels: Sequence[str]) -> dict[str, tf.Tensor]:

@@ -51,6 +51,8 @@ class SignatureModel:
         """Inputs by name; the first dimension is that of the batch."""
         self.gaps = instances.Gaps.from_details(details)
         """Values that instances may lack."""
+        self._count: str | None = details.get("count_output")
+        """Output that says how many rows of the others count."""
         self.example = details.get("example") or instances.build_example(self.inputs)
         """An instance."""
         self.outputs: dict[str, tf.TensorSpec] = {
@@ -160,10 +162,11 @@ class SignatureModel:
                 chosen = places[start : start + batch_size]
                 outputs = self._call(instances.stack([examples[place] for place in chosen]))
                 for row, place in enumerate(chosen):
-                    found[place] = {
-                        name: instances.to_plain(np.asarray(values[row]))
-                        for name, values in outputs.items()
-                    }
+                    one = {name: np.asarray(values[row]) for name, values in outputs.items()}
+                    if self._count is not None:
+                        count = int(one.pop(self._count))
+                        one = {name: value[:count] for name, value in one.items()}
+                    found[place] = {name: instances.to_plain(part) for name, part in one.items()}
         return [found[place] for place in range(len(examples))]
 
     def describe(self) -> dict[str, Any]:

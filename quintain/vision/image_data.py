@@ -272,9 +272,20 @@ def find_whole(
     Raises:
         DataError: Naming the first one that can't, if not.
     """
-    damaged = _find_damaged(paths, image_format)
+    return [*measure_whole(params, image_format, paths)]
+
+
+def measure_whole(
+    params: config_definitions.DataConfig, image_format: Format, paths: Sequence[str]
+) -> dict[int, tuple[int, int]]:
+    """Returns height and width of images that can be decoded, by their places.
+
+    Raises:
+        DataError: As for `find_whole`.
+    """
+    found, damaged = _measure(paths, image_format)
     if not damaged:
-        return [*range(len(paths))]
+        return found
     place = min(damaged)
     counted = f"{paths[place]}: {damaged[place]}"
     if params.corrupt_records != "skip":
@@ -286,13 +297,16 @@ def find_whole(
         "%s The first of %s of %s images that are left out.",
         counted, f"{len(damaged):,}", f"{len(paths):,}",
     )  # fmt: skip
-    return [place for place in range(len(paths)) if place not in damaged]
+    return found
 
 
-def _find_damaged(paths: Sequence[str], image_format: Format) -> dict[int, str]:
-    """Returns the reasons why images can't be used, by their places."""
+def _measure(
+    paths: Sequence[str], image_format: Format
+) -> tuple[dict[int, tuple[int, int]], dict[int, str]]:
+    """Returns sizes of images, and the reasons why others can't be used, by their places."""
+    found: dict[int, tuple[int, int]] = {}
     if not paths:
-        return {}
+        return found, {}
     any_size = dataclasses.replace(image_format, resize="stretch")
 
     @tf.autograph.experimental.do_not_convert
@@ -307,16 +321,18 @@ def _find_damaged(paths: Sequence[str], image_format: Format) -> dict[int, str]:
     damaged: dict[int, str] = {}
     for place in range(len(paths)):
         try:
-            size = next(sizes).numpy().tolist()[:2]
+            height, width, _ = next(sizes).numpy().tolist()
         except tf.errors.OpError as error:
             damaged[place] = f"can't be decoded: {_explain(error)}"
             continue
-        if image_format.resize == "refuse" and size != expected:
+        if image_format.resize == "refuse" and [height, width] != expected:
             damaged[place] = (
-                f"has {size[0]} by {size[1]} pixels, expected {expected[0]} by {expected[1]} "
+                f"has {height} by {width} pixels, expected {expected[0]} by {expected[1]} "
                 "(task.image_size) with task.resize=refuse."
             )
-    return damaged
+            continue
+        found[place] = height, width
+    return found, damaged
 
 
 def _check_classes(

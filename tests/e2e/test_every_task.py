@@ -10,7 +10,7 @@ import pytest
 import urllib3
 
 from tests.e2e import test_experiment_commands as commands
-from tests.hub import tiny_presets
+from tests.hub import test_detection, test_segmentation, tiny_presets
 from tests.integration import kill_and_resume
 
 pytestmark = [
@@ -110,6 +110,28 @@ def classify_texts(directory):
     }
 
 
+def segment_images(directory):
+    test_segmentation.write_drawn(directory / "pairs")
+    return {
+        "experiment": "hub/semantic_segmentation",
+        "metric": "mean_iou",
+        "task.model.preset": tiny_presets.make("segformer", directory),
+        "task.model.num_classes": 2,
+        **read_records(str(directory / "pairs"), 2),
+    }
+
+
+def detect_objects(directory):
+    path = test_detection.write_drawn(directory / "boxes")
+    return {
+        "experiment": "hub/object_detection",
+        "metric": "map",
+        "task.model.preset": tiny_presets.make("retinanet", directory),
+        "task.label_names": test_detection.NAMES,
+        **read_records(str(path), 2),
+    }
+
+
 def converse(directory):
     path = write_lines(directory / "talks.jsonl", [TALK] * 4)
     return {
@@ -140,7 +162,7 @@ def prefer(directory):
 
 TASKS = [
     answer_questions, tag, detect_replacements, find_texts, classify_images, predict_column,
-    classify_texts, converse, prefer,
+    classify_texts, segment_images, detect_objects, converse, prefer,
 ]  # fmt: skip
 
 

@@ -389,3 +389,25 @@ def test_broken_images_are_named_or_left_out_and_counted(tmp_path, caplog):
     assert found == {"image": [str(tmp_path / "good" / "a.png")], "label": [0]}
     assert "good/b.png: can't be decoded" in caplog.text
     assert "The first of 1 of 2 images that are left out." in caplog.text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("family", "size", "task_name"),
+    [("deeplab_v3", 32, "ImageSegmenter"), ("vit", 16, "ImageClassifier")],
+)
+def test_a_preset_with_probabilities_is_loaded_with_logits(family, size, task_name, tmp_path):
+    import keras_hub  # noqa: PLC0415 - so that collecting tests does not wait for it
+
+    theirs = getattr(keras_hub.models, task_name).from_preset(
+        tiny_presets.make(family, tmp_path), num_classes=3, activation="softmax"
+    )
+    theirs.save_to_preset(str(tmp_path / "saved"))
+    images = tf.random.stateless_uniform([2, size, size, 3], [1, 2])
+
+    config = configs.ModelConfig(preset=str(tmp_path / "saved"))
+    ours = presets.load_model(config, task_name, 0)
+
+    logits = ours(images)
+    np.testing.assert_allclose(tf.nn.softmax(logits), theirs(images), atol=1e-5)
+    assert float(tf.reduce_max(tf.abs(tf.reduce_sum(logits, axis=-1) - 1.0))) > 0.01

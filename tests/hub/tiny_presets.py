@@ -141,6 +141,26 @@ def make(family, directory, *, task=None, seed=1):
             converter = keras_hub.layers.DeepLabV3ImageConverter(image_size=(32, 32), scale=1 / 255)
             converter.save_to_preset(str(path))
             tokenizer = None
+        case "retinanet":
+            encoder = models.ResNetBackbone(
+                input_conv_filters=[64], input_conv_kernel_sizes=[3],
+                stackwise_num_filters=[64, 64], stackwise_num_blocks=[1, 1],
+                stackwise_num_strides=[1, 2], block_type="basic_block",
+                image_shape=(None, None, 3),
+            )  # fmt: skip
+            backbone = models.RetinaNetBackbone(
+                image_encoder=encoder, min_level=2, max_level=3, use_p5=False,
+                image_shape=(32, 32, 3),
+            )  # fmt: skip
+            converter = keras_hub.layers.RetinaNetImageConverter(
+                image_size=(32, 32), scale=1 / 255, pad_to_aspect_ratio=True,
+                crop_to_aspect_ratio=False,
+            )  # fmt: skip
+            models.RetinaNetObjectDetector(
+                backbone, num_classes=3, pre_logits_num_conv_layers=1,
+                preprocessor=models.RetinaNetObjectDetectorPreprocessor(converter),
+            ).save_to_preset(str(path))  # fmt: skip
+            return str(path)
     for variable in backbone.trainable_variables:
         if len(variable.shape) > 1:  # Else all texts are nearly the same to it.
             variable.assign(variable * 10.0)
