@@ -1,0 +1,115 @@
+"""Ports to Keras 3, with a fault each."""
+
+import keras
+from keras import layers
+
+
+def compile_model(model, optimizer=None, loss=None):
+    sparse = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(optimizer or keras.optimizers.Adam(0.01), loss or sparse)
+    return model
+
+
+def dense(**norm):
+    return compile_model(
+        keras.Sequential([
+            keras.Input((6,)),
+            layers.Dense(8),
+            layers.BatchNormalization(**norm),
+            layers.ReLU(),
+            layers.Dense(3),
+        ])
+    )  # fmt: skip
+
+
+def small(optimizer=None, loss=None, rate=0.2, **last):
+    inputs = keras.Input((6,))
+    hidden = layers.Dense(8, activation="relu")(inputs)
+    hidden = layers.Dropout(rate)(hidden)
+    return compile_model(keras.Model(inputs, layers.Dense(3, **last)(hidden)), optimizer, loss)
+
+
+def norm_epsilon():
+    return dense()
+
+
+def momentum():
+    return dense(momentum=0.1)
+
+
+def moving():
+    model = dense()
+    for layer in model.layers:
+        if isinstance(layer, layers.BatchNormalization):
+            layer.momentum = 1.0
+    return model
+
+
+def adam_epsilon():
+    return small()
+
+
+def initialiser():
+    return small()
+
+
+def reduction():
+    return small()
+
+
+class LateDecay(keras.optimizers.schedules.LearningRateSchedule):
+    """Counts steps from 1."""
+
+    def __call__(self, step):
+        return 0.1 * 0.5 ** ((keras.ops.cast(step, "float32") + 1) / 5)
+
+
+def schedule():
+    return small(optimizer=keras.optimizers.SGD(LateDecay()))
+
+
+def dropout():
+    return small(rate=0.8)
+
+
+def l2():
+    return small(optimizer=keras.optimizers.SGD(0.1, weight_decay=0.01))
+
+
+def smoothing():
+    return small(loss=keras.losses.CategoricalCrossentropy(from_logits=True))
+
+
+def padding():
+    return compile_model(
+        keras.Sequential([
+            keras.Input((8, 8, 2)),
+            layers.Conv2D(4, 3, strides=2, padding="same", activation="relu"),
+            layers.GlobalAveragePooling2D(),
+            layers.Dense(3),
+        ])
+    )  # fmt: skip
+
+
+def text(layer, **embedding):
+    return compile_model(
+        keras.Sequential([
+            keras.Input((7,)), layers.Embedding(20, 6, **embedding), layer, layers.Dense(3),
+        ])
+    )  # fmt: skip
+
+
+def mask():
+    return text(layers.LSTM(5))
+
+
+def gates():
+    return text(layers.LSTM(5))
+
+
+def gru():
+    return text(layers.GRU(5))
+
+
+def equal():
+    return small()
