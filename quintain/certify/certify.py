@@ -15,7 +15,7 @@ from quintain.certify.stages import Difference, Pair, Stage
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options:
-    """How to compare."""
+    """Settings of a comparison."""
 
     batch: pathlib.Path | None = None
     batch_size: int = 32

@@ -45,11 +45,12 @@ def parse_source(text: str, role: str) -> Source:
     """
     name, sign, function = text.rpartition(":")
     path = pathlib.Path(name if sign else text)
-    files = sorted(path.glob("*.py")) if path.is_dir() else [path]
+    files = sorted(path.iterdir()) if path.is_dir() else [path]
     wanted = (function,) if sign else _NAMES
     found = [
         Source(role, file.resolve(), one.name, _is_graph(one, tree))
         for file in files
+        if file.suffix == ".py" or not path.is_dir()
         for tree in [_parse(file, role)]
         for one in tree.body
         if isinstance(one, ast.FunctionDef) and one.name in wanted

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from quintain import errors
-from quintain.certify import certify, lanes, variable_map
+from quintain.certify import certify, lanes, stages, variable_map
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +36,9 @@ def compare(tmp_path_factory):
             return opened[kind]
 
         def run(old, new, x, y=LABELS, options=OPTIONS):
-            batches = [(x[:32], y[:32], None), (x[32:], y[32:], None)]
+            batches = [
+                stages.slice_batch((x, y, None), rows) for rows in (slice(32), slice(32, None))
+            ]
             return certify.compare(get("OLD", old), get("NEW", new), batches, options)
 
         yield run
@@ -102,3 +104,24 @@ def test_the_order_of_gates_is_found_for_the_map(compare, tmp_path):
 def test_a_gru_of_another_kind_is_named(compare):
     with pytest.raises(errors.ConfigError, match="GRU reset_after, which is False in OLD and True"):
         compare("older_keras.py:gru", "newer_keras.py:gru", TOKENS)
+
+
+def test_moving_averages_that_a_graph_does_not_update_are_named(compare):
+    found = compare("older_graphs.py:batch_norm", "newer_keras.py:batch_norm", ROWS)
+
+    assert found.cause == "updates of moving averages are not run in OLD"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "x", "y"),
+    [
+        ("lstm", "lstm", TOKENS, LABELS),
+        ("canned", "columns", {"size": ROWS[:, :2], "kind": TOKENS[:, 0]}, LABELS[:, None]),
+        ("images", "images", IMAGES, LABELS),
+        ("factors", "factors", {"user": TOKENS[:, 0], "item": TOKENS[:, 1]}, ROWS[:, 0]),
+    ],
+)
+def test_ports_of_graphs_get_certificates(compare, old, new, x, y):
+    found = compare(f"older_graphs.py:{old}", f"newer_keras.py:{new}", x, y)
+
+    assert found.is_equivalent, found.verdict

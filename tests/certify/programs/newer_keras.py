@@ -113,3 +113,52 @@ def gru():
 
 def equal():
     return small()
+
+
+def batch_norm():
+    model = dense(epsilon=1e-3, momentum=0.99)
+    model.layers[-1].activation = keras.activations.softmax
+    model.compile(keras.optimizers.SGD(0.1), "sparse_categorical_crossentropy")
+    return model
+
+
+def lstm():
+    model = text(layers.LSTM(5, unit_forget_bias=True))
+    model.optimizer.epsilon = 1e-8
+    return model
+
+
+def columns():
+    size, kind = keras.Input((2,), name="size"), keras.Input((), name="kind", dtype="int64")
+    kinds = layers.Embedding(
+        20, 4, embeddings_initializer=keras.initializers.TruncatedNormal(stddev=0.5)
+    )(kind)
+    hidden = layers.Dense(8, activation="relu")(layers.concatenate([kinds, size]))
+    model = keras.Model({"size": size, "kind": kind}, layers.Dense(3)(hidden))
+    optimizer = keras.optimizers.Adagrad(0.05, epsilon=0.0)
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    return compile_model(model, optimizer, loss)
+
+
+def images():
+    l2 = keras.regularizers.l2(0.001)
+    rates = keras.optimizers.schedules.ExponentialDecay(0.1, decay_steps=5, decay_rate=0.5)
+    model = keras.Sequential([
+        keras.Input((8, 8, 2)),
+        layers.Conv2D(4, 3, strides=2, padding="same", activation="relu", kernel_regularizer=l2),
+        layers.Flatten(),
+        layers.Dropout(0.1),
+        layers.Dense(3, kernel_regularizer=l2),
+    ])  # fmt: skip
+    return compile_model(model, keras.optimizers.SGD(rates, momentum=0.9))
+
+
+def factors():
+    user, item = (keras.Input((), name=name, dtype="int64") for name in ("user", "item"))
+    tables = [
+        layers.Embedding(20, 4, embeddings_initializer=keras.initializers.RandomNormal(0, 0.05))
+        for _ in range(2)
+    ]
+    rating = layers.Dot(1)([tables[0](user), tables[1](item)])
+    model = keras.Model({"user": user, "item": item}, rating)
+    return compile_model(model, keras.optimizers.SGD(0.5), "mse")
