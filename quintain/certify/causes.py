@@ -16,6 +16,9 @@ _PADDINGS: Final = ("same", "valid", "causal")
 _ZERO_PADDINGS: Final = (((0, 1), (0, 1)), ((1, 1), (1, 1)), ((1, 0), (1, 0)))
 _MOVING: Final = ("moving_mean", "moving_variance")
 _MOST_MAPS: Final = 300
+_MOST_LEFT: Final = 0.1
+"""Share of a difference that a cause may leave to another one."""
+
 _CLOSE: Final = 1e-3
 """Relative error of a number that is computed from differences of losses."""
 
@@ -46,13 +49,17 @@ def _try_changes(pair: Pair, difference: Difference, old: Any) -> str:
         if difference.stage is Stage.UPDATES
         else _list_layer_changes(pair)
     )
+    best, best_text = difference.size * _MOST_LEFT, ""
     try:
         for changes, text in listed:
-            if _is_later(pair, difference, old, changes):
+            left = _measure_rest(pair, difference, old, changes)
+            if left == 0.0:
                 return text
+            if left < best:
+                best, best_text = left, f"{text} but for {left:.2g}, so that it is not the only one"
     finally:
         pair.new.call("change", [])
-    return ""
+    return best_text
 
 
 def _try_maps(pair: Pair, difference: Difference, old: Any) -> str:
@@ -68,22 +75,24 @@ def find_better_map(
     try:
         for text, other in itertools.islice(former.list_alternatives(), _MOST_MAPS):
             pair.set_map(other)
-            if _is_later(pair, difference, old, ()):
+            if _measure_rest(pair, difference, old, ()) == 0.0:
                 return text, other
     finally:
         pair.set_map(former)
     return None
 
 
-def _is_later(pair: Pair, difference: Difference, old: Any, changes: Sequence[Change]) -> bool:
-    """Returns whether the first difference comes later after changes of the port."""
+def _measure_rest(pair: Pair, difference: Difference, old: Any, changes: Sequence[Change]) -> float:
+    """Returns what changes of the port leave of a difference: 0 if the first one comes later."""
     try:
         pair.new.call("change", list(changes))
         new = pair.compute(pair.new, difference.stage)
         other = pair.compare(difference.stage, old, new)
     except errors.ConfigError:  # A padding may not fit.
-        return False
-    return other is None or other.index > difference.index
+        return math.inf
+    if other is None or other.index > difference.index:
+        return 0.0
+    return other.size if other.index == difference.index else math.inf
 
 
 def _list_layer_changes(pair: Pair) -> Iterator[tuple[list[Change], str]]:
@@ -123,6 +132,11 @@ def _list_values(name: str, former: Any, seen: Sequence[Any]) -> list[Any]:
 def _list_optimizer_changes(pair: Pair) -> Iterator[tuple[list[Change], str]]:
     facts = pair.new_facts["optimizer"]
     older = pair.old_facts["optimizer"]
+    text = (
+        "repeated rows of an embedding's gradient: Keras 3 squares them one by one, OLD their sum; "
+        "let the optimizer's apply() pass them through tf.convert_to_tensor"
+    )
+    yield [(None, "sums_rows", True)], text
     if "epsilon" in facts:
         for value in dict.fromkeys((older.get("epsilon"), *_EPSILONS, 1e-10)):
             if value is not None and value != facts["epsilon"]:

@@ -105,7 +105,7 @@ class Certificate:
 
     def to_text(self) -> str:
         """Returns lines for a terminal."""
-        rows = [f"  {one.stage:<26}{_show(one)}" for one in self.results]
+        rows = [f"  {one.stage:<27}{_show(one)}" for one in self.results]
         notes = [f"  Note: {one}" for one in self.notes]
         return "\n".join([f"{self.old} and {self.new}: {self.verdict}", *rows, *notes])
 

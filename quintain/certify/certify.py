@@ -130,7 +130,7 @@ class _Run:
         if is_update and (note := causes.correct_variances(pair, old, new)):
             self.notes.append(note)
         if first is not None and stage not in (Stage.INFERENCE, Stage.TRAINING):
-            noise = pair.compute(pair.new, stage, is_reversed=True)
+            noise = pair.compute_noise(stage)
             first = pair.compare(stage, old, new, noise)
         self._note(stage, pair.measure(stage, old, new), first is None)
         if first is None:

@@ -16,6 +16,7 @@ SETTINGS: Final = (
 """Attributes of layers, losses and optimizers in which programs differ."""
 
 _SHIFT: Final = "learning_rate_shift"
+_SUMS_ROWS: Final = "sums_rows"
 _SYMMETRIC: Final = "symmetric_padding"
 
 
@@ -44,6 +45,7 @@ class KerasModel:
         self._batches = batches
         self._changed: list[tuple[Any, str, Any]] = []
         self._gradients: list[Any] = []
+        self._sums_rows = False
         self._make(0)
         self._values = self._read()
 
@@ -90,6 +92,7 @@ class KerasModel:
 
         Those that were changed before are set back.
         """
+        self._sums_rows = False
         while self._changed:
             target, name, value = self._changed.pop()
             setattr(target, name, value)
@@ -99,6 +102,9 @@ class KerasModel:
             if name == _SHIFT:
                 self._changed.append((target, "learning_rate", target._learning_rate))
                 target.learning_rate = self._build_shifted(target._learning_rate, value)
+                continue
+            if name == _SUMS_ROWS:
+                self._sums_rows = value
                 continue
             if name == _SYMMETRIC:
                 self._changed.append((target, "call", target.call))
@@ -240,6 +246,8 @@ class KerasModel:
                 if gradient is not None and id(weight) in numbers:
                     dense = tf.convert_to_tensor(gradient)
                     self._gradients[numbers[id(weight)]] = dense.numpy()
+            if self._sums_rows:
+                pairs = [None if one is None else tf.convert_to_tensor(one) for one in pairs]
             return former(pairs, *args, **kwargs)
 
         setattr(optimizer, name, apply)

@@ -65,10 +65,22 @@ class Pair:
         self.map = new_map
         self.new.call("set_values", new_map.apply(self.values))
 
-    def compute(self, lane: lanes.Lane, stage: Stage, *, is_reversed: bool = False) -> Any:
-        """Returns what a model computes in a stage; reversed batches show how far rounding goes."""
-        order = slice(None, None, -1 if is_reversed else 1)
-        batches = [slice_batch(one, order) for one in self.batches]
+    def compute_noise(self, stage: Stage) -> Any:
+        """Returns what the port computes from reversed batches and weights that are an ulp off."""
+        values = self.map.apply(self.values)
+        random = np.random.default_rng(0)
+        targets = [one + random.choice([-1, 1], one.shape).astype(one.dtype) for one in values]
+        moved = [np.nextafter(a, b) for a, b in zip(values, targets, strict=True)]
+        self.new.call("set_values", moved)
+        batches = [slice_batch(one, slice(None, None, -1)) for one in self.batches]
+        try:
+            return self.compute(self.new, stage, batches)
+        finally:
+            self.new.call("set_values", values)
+
+    def compute(self, lane: lanes.Lane, stage: Stage, batches: Sequence[Any] | None = None) -> Any:
+        """Returns what a model computes in a stage, from batches or its own."""
+        batches = self.batches if batches is None else batches
         if stage in (Stage.INFERENCE, Stage.TRAINING):
             return lane.call("outputs", batches[0], stage is Stage.TRAINING)
         if stage in (Stage.LOSS, Stage.GRADIENTS):
@@ -87,7 +99,7 @@ class Pair:
             stage: The stage.
             old: Result of the older model.
             new: Result of the port.
-            noise: Result of the port with reversed batches; None if rounding is not looked at.
+            noise: Result of `compute_noise`; None if rounding is not looked at.
         """
         if stage in (Stage.INFERENCE, Stage.TRAINING):
             return self._compare_outputs(stage, old, new)

@@ -112,11 +112,25 @@ def test_moving_averages_that_a_graph_does_not_update_are_named(compare):
     assert found.cause == "updates of moving averages are not run in OLD"
 
 
+def test_a_premade_estimator_sums_losses(compare):
+    x = {"size": ROWS[:, :2], "kind": TOKENS[:, 0]}
+
+    found = compare("older_graphs.py:canned", "newer_keras.py:columns", x, LABELS[:, None])
+
+    assert found.cause.startswith("reduction of the loss: OLD sums over the examples")
+
+
+def test_rows_of_an_embedding_that_keras_3_squares_one_by_one_are_named(compare):
+    found = compare("older_graphs.py:lstm", "newer_keras.py:lstm_of_keras", TOKENS)
+
+    assert found.cause.startswith("repeated rows of an embedding's gradient")
+
+
 @pytest.mark.parametrize(
     ("old", "new", "x", "y"),
     [
         ("lstm", "lstm", TOKENS, LABELS),
-        ("canned", "columns", {"size": ROWS[:, :2], "kind": TOKENS[:, 0]}, LABELS[:, None]),
+        ("canned_mean", "columns", {"size": ROWS[:, :2], "kind": TOKENS[:, 0]}, LABELS[:, None]),
         ("images", "images", IMAGES, LABELS),
         ("factors", "factors", {"user": TOKENS[:, 0], "item": TOKENS[:, 1]}, ROWS[:, 0]),
     ],
@@ -125,3 +139,22 @@ def test_ports_of_graphs_get_certificates(compare, old, new, x, y):
     found = compare(f"older_graphs.py:{old}", f"newer_keras.py:{new}", x, y)
 
     assert found.is_equivalent, found.verdict
+
+
+@pytest.mark.parametrize(
+    ("new", "x", "text"),
+    [
+        ("not_compiled", ROWS, "the model is not compiled"),
+        (
+            "broken",
+            ROWS,
+            r"NameError: name 'None_' is not defined\n.*newer_keras.py:\d+, in broken",
+        ),
+        ("noisy", ROWS, "noise is not the same in two passes over a batch"),
+        ("wide", ROWS, r"can't be mapped: left in OLD: dense/kernel \[6, 3\]"),
+        ("equal", ROWS[:, :5], "OLD .*older_keras.py:plain: ValueError"),
+    ],
+)
+def test_what_can_not_be_compared_is_one_message(compare, new, x, text):
+    with pytest.raises(errors.ConfigError, match=text):
+        compare("older_keras.py:plain", f"newer_keras.py:{new}", x)

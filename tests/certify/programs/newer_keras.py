@@ -1,7 +1,15 @@
 """Ports to Keras 3, with a fault each."""
 
 import keras
+import tensorflow as tf
 from keras import layers
+
+
+class Adam(keras.optimizers.Adam):
+    """Sums the gradients of a row of an embedding before it squares them."""
+
+    def apply(self, grads, trainable_variables=None):
+        super().apply([tf.convert_to_tensor(one) for one in grads], trainable_variables)
 
 
 def compile_model(model, optimizer=None, loss=None):
@@ -123,9 +131,19 @@ def batch_norm():
 
 
 def lstm():
-    model = text(layers.LSTM(5, unit_forget_bias=True))
-    model.optimizer.epsilon = 1e-8
-    return model
+    kernels = {"kernel_initializer": "random_uniform", "recurrent_initializer": "random_uniform"}
+    model = keras.Sequential([
+        keras.Input((7,)),
+        layers.Embedding(20, 6),
+        layers.LSTM(5, **kernels),
+        layers.Dense(3, kernel_initializer="random_uniform"),
+    ])  # fmt: skip
+    return compile_model(model, Adam(0.01, epsilon=1e-8))
+
+
+def lstm_of_keras():
+    model = text(layers.LSTM(5))
+    return compile_model(model, keras.optimizers.Adam(0.01, epsilon=1e-8))
 
 
 def columns():
@@ -135,14 +153,11 @@ def columns():
     )(kind)
     hidden = layers.Dense(8, activation="relu")(layers.concatenate([kinds, size]))
     model = keras.Model({"size": size, "kind": kind}, layers.Dense(3)(hidden))
-    optimizer = keras.optimizers.Adagrad(0.05, epsilon=0.0)
-    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    return compile_model(model, optimizer, loss)
+    return compile_model(model, keras.optimizers.SGD(0.05))
 
 
 def images():
     l2 = keras.regularizers.l2(0.001)
-    rates = keras.optimizers.schedules.ExponentialDecay(0.1, decay_steps=5, decay_rate=0.5)
     model = keras.Sequential([
         keras.Input((8, 8, 2)),
         layers.Conv2D(4, 3, strides=2, padding="same", activation="relu", kernel_regularizer=l2),
@@ -150,7 +165,7 @@ def images():
         layers.Dropout(0.1),
         layers.Dense(3, kernel_regularizer=l2),
     ])  # fmt: skip
-    return compile_model(model, keras.optimizers.SGD(rates, momentum=0.9))
+    return compile_model(model, keras.optimizers.SGD(0.05, momentum=0.9))
 
 
 def factors():
@@ -162,3 +177,24 @@ def factors():
     rating = layers.Dot(1)([tables[0](user), tables[1](item)])
     model = keras.Model({"user": user, "item": item}, rating)
     return compile_model(model, keras.optimizers.SGD(0.5), "mse")
+
+
+def not_compiled():
+    return keras.Sequential([keras.Input((6,)), layers.Dense(3)])
+
+
+def broken():
+    return layers.Dense(units=None_)  # noqa: F821 - a mistake
+
+
+class Noise(layers.Layer):
+    def call(self, x):
+        return x + tf.random.normal(tf.shape(x))
+
+
+def noisy():
+    return compile_model(keras.Sequential([keras.Input((6,)), layers.Dense(3), Noise()]))
+
+
+def wide():
+    return compile_model(keras.Sequential([keras.Input((6,)), layers.Dense(4)]))

@@ -17,19 +17,27 @@ def batch_norm(features, labels, mode):
 
 
 def lstm(features, labels):
-    table = tf.get_variable("table", [20, 6])
-    x = tf.nn.embedding_lookup(table, features)
-    cell = tf.nn.rnn_cell.BasicLSTMCell(5)
-    outputs, _ = tf.nn.dynamic_rnn(cell, x, dtype=tf.float32)
-    logits = tf.layers.dense(outputs[:, -1], 3)
-    loss = tf.reduce_mean(
-        tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
-    )
+    with tf.variable_scope("model", initializer=tf.random_uniform_initializer(-0.05, 0.05)):
+        table = tf.get_variable("table", [20, 6])
+        x = tf.nn.embedding_lookup(table, features)
+        cell = tf.nn.rnn_cell.BasicLSTMCell(5)
+        outputs, _ = tf.nn.dynamic_rnn(cell, x, dtype=tf.float32)
+        logits = tf.layers.dense(outputs[:, -1], 3)
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+    loss = tf.reduce_mean(losses)
     return loss, tf.train.AdamOptimizer(0.01).minimize(loss)
 
 
 def canned():
-    """A premade Estimator over columns."""
+    """A premade Estimator over columns, which sums the losses of examples."""
+    return premade()
+
+
+def canned_mean():
+    return premade(loss_reduction=tf.losses.Reduction.SUM_OVER_BATCH_SIZE)
+
+
+def premade(**given):
     kinds = tf.feature_column.categorical_column_with_identity("kind", 20)
     columns = [
         tf.feature_column.numeric_column("size", shape=[2]),
@@ -39,7 +47,8 @@ def canned():
         hidden_units=[8],
         feature_columns=columns,
         n_classes=3,
-        optimizer=lambda: tf.train.AdagradOptimizer(0.05),
+        optimizer=lambda: tf.train.GradientDescentOptimizer(0.05),
+        **given,
     )
 
 
@@ -55,8 +64,7 @@ def images(features, labels, is_training):
     loss = (
         tf.losses.sparse_softmax_cross_entropy(labels, logits) + tf.losses.get_regularization_loss()
     )
-    rate = tf.train.exponential_decay(0.1, tf.train.get_or_create_global_step(), 5, 0.5)
-    optimizer = tf.train.MomentumOptimizer(rate, 0.9)
+    optimizer = tf.train.MomentumOptimizer(0.05, 0.9)
     return {
         "predictions": logits,
         "loss": loss,

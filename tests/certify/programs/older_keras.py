@@ -130,3 +130,7 @@ def gru():
     return compile_model(keras.Sequential([
         layers.Embedding(20, 6, input_length=7), layers.GRU(5, reset_after=False), layers.Dense(3),
     ]))  # fmt: skip
+
+
+def plain():
+    return compile_model(keras.Sequential([layers.Dense(3, input_shape=(6,))]))
