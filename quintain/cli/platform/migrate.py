@@ -7,12 +7,12 @@ import pathlib
 import subprocess
 import tokenize
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 import click
 
 from quintain import errors
-from quintain.cli.lazy_group import FlagCommand
+from quintain.cli.lazy_group import FlagCommand, LazyGroup
 from quintain.cli.platform import migrated_code, migrated_configs
 from quintain.files import atomic_write
 from quintain.records.config import foreign_imports, source_folders
@@ -39,7 +39,38 @@ class _Change:
         return self.before != self.after
 
 
-@click.command(cls=FlagCommand)
+class _MigrateGroup(FlagCommand, LazyGroup):
+    """Command on a path, and `certify OLD NEW`."""
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        """Returns a context of the command that is meant."""
+        below = self.get_command(click.Context(self), args[0]) if args else None
+        if below is not None:
+            return below.make_context(f"{info_name} {args[0]}", args[1:], parent=parent, **extra)
+        return super().make_context(info_name, args, parent=parent, **extra)
+
+
+@click.command(
+    cls=_MigrateGroup,
+    invoke_without_command=True,
+    no_args_is_help=False,
+    context_settings={"allow_interspersed_args": True},
+    subcommand_metavar="",
+    sections={
+        "Compare": {
+            "certify": (
+                "quintain.cli.platform.certify:certify",
+                "Show that a port equals the older model, or where it differs first.",
+            )
+        }
+    },
+)
 @click.argument("path", metavar="FILE|DIR", type=click.Path(exists=True, path_type=pathlib.Path))
 @click.option("--dry-run", is_flag=True, help="Show what would change; write nothing.")
 def migrate(path: pathlib.Path, dry_run: bool) -> None:
@@ -56,6 +87,7 @@ def migrate(path: pathlib.Path, dry_run: bool) -> None:
     \b
     quintain migrate my_project/ --dry-run
     quintain migrate my_project/
+    quintain migrate certify old.py:build_model new.py:build_model --batch data.npz
     """
     changes = [_look_at(file) for file in _list_files(path)]
     changed = [change for change in changes if change.is_changed]

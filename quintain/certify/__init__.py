@@ -1,0 +1,1 @@
+"""Certified migration: an older model and its port, compared step by step."""
