@@ -440,7 +440,7 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
 
     def _prepare_training(self, dataset: dataset_distribution.Dataset | None) -> None:
         if self._config.runtime.elastic:
-            elastic_steps.check(self.strategy, self._config.runtime)
+            elastic_steps.check(self._config.runtime, self.strategy.num_replicas_in_sync)
             if dataset is not None:
                 raise errors.ConfigError(
                     "train_dataset: got data with runtime.elastic, which builds them by "

@@ -25,24 +25,24 @@ ShardFn = Callable[[Any, Any], None]
 """Does the step of a shard: takes its batch, and an optimizer that keeps the gradients."""
 
 
-def check(strategy: tf.distribute.Strategy, runtime: cfg.RuntimeConfig) -> None:
-    """Checks that shards can be spread over the replicas of a strategy.
+def check(runtime: cfg.RuntimeConfig, num_replicas: int) -> None:
+    """Checks that shards can be spread over the replicas of all workers.
 
     Raises:
         ConfigError: If they can't.
     """
-    shards, replicas = runtime.elastic_shards, strategy.num_replicas_in_sync
-    if shards % replicas:
+    if runtime.elastic and runtime.elastic_shards % num_replicas:
         raise errors.ConfigError(
-            f"runtime.elastic: got {replicas} workers or replicas, expected 1, 2, 4, ... up to "
-            f"runtime.elastic_shards, {shards}."
+            f"runtime.elastic: got {num_replicas} workers or replicas, expected 1, 2, 4, ... up to "
+            f"runtime.elastic_shards, {runtime.elastic_shards}."
         )
 
 
 def find_problems(params: cfg.ExperimentConfig) -> Iterator[str]:
     """Yields what of an experiment keeps it from being elastic."""
     shards, trainer = params.runtime.elastic_shards, params.trainer
-    size = getattr(params.task.train_data, "global_batch_size", None)
+    data = getattr(params.task, "train_data", None)
+    size = getattr(data, "global_batch_size", None)
     if size is not None and size % shards:
         yield (
             f"task.train_data.global_batch_size: got {size}, expected a multiple of "

@@ -113,14 +113,12 @@ def test_what_can_not_be_elastic_is_refused_before_a_model_is_built(change, mess
 
 
 def test_more_workers_than_shards_are_refused():
-    strategy = tf.distribute.get_strategy()
-    elastic_steps.check(strategy, cfg.RuntimeConfig(elastic_shards=1))
+    runtime = build_params().runtime
+    elastic_steps.check(runtime, 8)
 
-    class Three:
-        num_replicas_in_sync = 3
-
-    with pytest.raises(errors.ConfigError, match="got 3 workers or replicas, expected 1, 2, 4"):
-        elastic_steps.check(Three(), cfg.RuntimeConfig())
+    for number in (3, 16):
+        with pytest.raises(errors.ConfigError, match=f"got {number} workers or replicas, expected"):
+            elastic_steps.check(runtime, number)
 
 
 class OwnStep(LineTask):

@@ -27,6 +27,7 @@ STRATEGIES = {
     **{n: tf.distribute.MirroredStrategy([f"/cpu:{i}" for i in range(n)]) for n in (2, 4, 8)},
 }
 
+NUMBERS = {"dense": (1, 2, 8), "translation": (1, 4)}
 LOOPS = {"steps_per_loop": 4, "summary_interval": 4, "validation_interval": 4}
 
 
@@ -54,8 +55,9 @@ def build_translation():
     params = exp_factory.get_exp_config("translation/local")
     params.override({"task": {"train_data": {"global_batch_size": 2048}, "max_vocab_pairs": 500}})
     params.override({"task": {"validation_data": {"global_batch_size": 32}}})
-    sizes = {"embedding_width": 16, "encoder_layers": 1, "decoder_layers": 1, "num_heads": 2}
-    params.override({"task": {"model": sizes | {"intermediate_size": 32}, "vocab_size": 200}})
+    layers = {"num_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+    model = {"embedding_width": 16, "encoder": layers, "decoder": layers}
+    params.override({"task": {"model": model, "vocab_size": 200}})
     params.override({"trainer": LOOPS})
     return params, task_factory.get_task_cls(type(params.task))
 
@@ -80,7 +82,7 @@ def train(build, replicas, num_steps, model_dir):
     return read(pathlib.Path(model_dir, f"ckpt-{num_steps}")), {
         name: float(tf.convert_to_tensor(value)).hex()
         for name, value in {**logs, **found}.items()
-        if not any(word in name for word in ("second", "stall", "wait"))
+        if not name.endswith(("_ms", "_gb", "_per_second", "_share", "_percent"))
     }
 
 
@@ -97,7 +99,7 @@ results = {}
 with tempfile.TemporaryDirectory() as scratch:
     for build in map(globals().get, sys.argv[2:] or ("build_dense", "build_translation")):
         name = build.__name__.partition("_")[2]
-        for replicas in STRATEGIES:
+        for replicas in NUMBERS[name]:
             model_dir = f"{scratch}/{name}{replicas}"
             results[f"{name} {replicas}"] = train(build, replicas, 12, model_dir)
         changing = f"{scratch}/{name} changing"
