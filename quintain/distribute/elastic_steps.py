@@ -55,6 +55,8 @@ def find_problems(params: cfg.ExperimentConfig) -> Iterator[str]:
             "runtime.elastic, expected 1. A worker takes its shards one after the other: raise "
             "runtime.elastic_shards."
         )
+    if not trainer.train_tf_function:
+        yield "trainer.train_tf_function: got False with runtime.elastic, expected True."
     if cfg.find_privacy(params) is not None:
         yield "runtime.elastic: got True with differential_privacy_config; leave one of them out."
 
@@ -396,12 +398,15 @@ def _read_all(variables: Sequence[Any]) -> list[tf.Tensor]:
 
 def _sum_tree(rows: Sequence[Sequence[tf.Tensor]]) -> list[tf.Tensor]:
     """Returns the sums of neighbours' sums: of 0 and 1, 2 and 3, then of both, and so on."""
+    # Or TensorFlow would join the additions to one, in another order.
+    add = tf.function(
+        lambda left, right: [tf.add(*pair) for pair in zip(left, right, strict=True)],
+        autograph=False,
+        experimental_attributes={"_noinline": True},
+    )
+    rows = [list(row) for row in rows]
     while len(rows) > 1:
-        # TensorFlow joins chains of `Add` to one sum in another order, but leaves `AddN` alone.
-        rows = [
-            [tf.raw_ops.AddN(inputs=pair) for pair in zip(*rows[at : at + 2], strict=True)]
-            for at in range(0, len(rows), 2)
-        ]
+        rows = [add(rows[at], rows[at + 1]) for at in range(0, len(rows), 2)]
     return list(rows[0])
 
 

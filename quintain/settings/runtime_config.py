@@ -219,6 +219,7 @@ class RuntimeConfig(base_config.Config):
             f"distribution_strategy={self.distribution_strategy!r}": distribution
             in (Distribution.TPU, Distribution.PARAMETER_SERVER),
             "enable_xla": self.enable_xla,
+            "run_eagerly": self.run_eagerly,
             "mixed_precision_dtype='float16'": self.mixed_precision_dtype == "float16",
         }
         for obstacle in (name for name, is_there in obstacles.items() if is_there):

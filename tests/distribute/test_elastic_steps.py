@@ -1,4 +1,5 @@
 import keras
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -48,13 +49,18 @@ def build_trainer(task_cls=LineTask, params=None, **runtime):
     return base_trainer.Trainer(params, task, model, sgd.SGD(0.1), evaluate=False)
 
 
-def test_shards_are_summed_in_pairs_of_neighbours():
-    # One after the other they would come to 0.
-    rows = [[tf.constant(value)] for value in (2.0**24, 1.0, 1.0, -(2.0**24))]
+@pytest.mark.parametrize("count", [2, 4, 8])
+def test_shards_are_summed_in_pairs_of_neighbours(count):
+    values = np.random.default_rng(0).normal(size=[count, 1000]).astype(np.float32)
+    sums = list(values)
+    while len(sums) > 1:
+        sums = [first + second for first, second in zip(sums[::2], sums[1::2], strict=True)]
 
-    [total] = elastic_steps._sum_tree(rows)
+    # In a graph, where TensorFlow writes chains of additions anew.
+    add = tf.function(lambda rows: elastic_steps._sum_tree([[row] for row in tf.unstack(rows)]))
+    [total] = add(tf.constant(values))
 
-    assert float(total) == 1.0
+    np.testing.assert_array_equal(total, sums[0])
 
 
 @pytest.mark.slow
@@ -84,6 +90,11 @@ def test_every_shard_draws_other_numbers_and_each_step_goes_on():
     [
         ({"runtime": {"elastic_shards": 6}}, "runtime.elastic_shards: got 6, expected a power"),
         ({"runtime": {"enable_xla": True}}, "runtime.elastic: got True with enable_xla"),
+        ({"runtime": {"run_eagerly": True}}, "runtime.elastic: got True with run_eagerly"),
+        (
+            {"trainer": {"train_tf_function": False, "train_tf_while_loop": False}},
+            "trainer.train_tf_function: got False",
+        ),
         (
             {"runtime": {"distribution_strategy": "parameter_server"}},
             "runtime.elastic: got True with distribution_strategy='parameter_server'",
