@@ -114,6 +114,56 @@ class VariablesState(ArrayState):
         """Warns that a checkpoint has another number of variables; not here."""
 
 
+class SharedVariablesState(VariablesState):
+    """Values that do not depend on the number of replicas: the first copy of each variable.
+
+    Of sums over replicas, which the first replica holds for all, the other copies are 0.
+
+    Args:
+        list_variables: Returns the variables, always in the same order.
+        names: What `list_names` returns.
+    """
+
+    def __init__(
+        self, list_variables: Callable[[], list[Any]], list_names: Callable[[], list[str]]
+    ) -> None:
+        super().__init__(list_variables)
+        self._list_names = list_names
+
+    @override
+    def list_names(self) -> list[str]:
+        return self._list_names()
+
+    @override
+    def _read_values(self) -> dict[str, np.ndarray]:
+        variables = enumerate(self.list_variables())
+        return {f"{index}": local_parts([part])[0].numpy() for index, part in variables}
+
+    @override
+    def _write_values(self, arrays: Mapping[str, np.ndarray]) -> None:
+        variables = self.list_variables()
+        if len(variables) != len(arrays):
+            self.warn_of_difference(len(arrays), len(variables))
+            return
+        context = tf.distribute.get_strategy().extended
+        is_chief = getattr(context, "_id_in_cluster", 0) == 0
+        for index, variable in enumerate(variables):
+            for place, part in enumerate(local_parts([variable])):
+                is_sum = part.aggregation == tf.VariableAggregation.SUM
+                is_elsewhere = is_sum and not (is_chief and place == 0)
+                part.assign(arrays[f"{index}"] * (0 if is_elsewhere else 1))
+
+    @override
+    def warn_of_difference(self, num_saved: int, num_present: int) -> None:
+        if num_saved:
+            logger.warning(
+                "The checkpoint holds %d states, but there are %d now: this run is not an exact "
+                "continuation.",
+                num_saved,
+                num_present,
+            )
+
+
 class RandomState(VariablesState):
     """State of every seed generator of a model, by its place among the model's layers.
 

@@ -132,6 +132,26 @@ class PerWorkerState(checkpoint_state.NamedState):
         self._restore_foreign(parts[0])
 
 
+class SharedState(PerWorkerState):
+    """A state that all workers have alike, however many there are; the chief's is saved."""
+
+    def __init__(
+        self, strategy: tf.distribute.Strategy, state: Any, *args: Any, **kwargs: Any
+    ) -> None:
+        if hasattr(state, "list_variables"):
+            state = checkpoint_state.SharedVariablesState(state.list_variables, state.list_names)
+        super().__init__(strategy, state, *args, **kwargs)
+
+    @override
+    def serialize(self) -> bytes:
+        """Returns the bare state."""
+        return self.state.serialize()
+
+    @override
+    def deserialize(self, string_value: bytes) -> None:
+        self.state.deserialize(_split(string_value)[0])
+
+
 def _split(data: bytes) -> list[bytes]:
     """Returns the states of the workers that are in a checkpoint."""
     if not data.startswith(_MAGIC):

@@ -74,6 +74,10 @@ class TaskRandomState(checkpoint_state.ArrayState):
     def list_names(self) -> list[str]:
         return list(self._held.find()[1])
 
+    def list_variables(self) -> list[Any]:
+        """Returns the states."""
+        return list(self._held.find()[1].values())
+
     def _parts(self) -> dict[str, Any]:
         return {
             f"{name} {index}": part

@@ -19,6 +19,7 @@ from quintain.checkpoints import checkpoint_fit
 from quintain.core import task_serving
 from quintain.core.reports.shown_metrics import MetricLabel as MetricLabel
 from quintain.core.steps import model_metrics, task_checks
+from quintain.distribute import replica_steps
 from quintain.optimization import (
     gradient_accumulation,
     optimizer_factory,
@@ -330,9 +331,7 @@ class Task(task_serving.ServingTask, metaclass=abc.ABCMeta):
             loss = self.compute_loss(labels, outputs, model, model.losses)
             if weight is not None:
                 loss *= tf.cast(weight, loss.dtype)
-            scaled_loss = loss / tf.cast(
-                tf.distribute.get_strategy().num_replicas_in_sync, loss.dtype
-            )
+            scaled_loss = loss / tf.cast(replica_steps.count_replicas(), loss.dtype)
             scaled_loss = optimizer.scale_loss(scaled_loss)
         variables = [variable.value for variable in model.trainable_variables]
         gradients = tape.gradient(scaled_loss, variables)

@@ -26,7 +26,7 @@ from quintain.core.loop import (
     trainer_state,
 )
 from quintain.core.steps import autograph, model_metrics, task_checks
-from quintain.distribute import distribution, replica_steps
+from quintain.distribute import distribution, elastic_steps, replica_steps
 from quintain.optimization import optimizer_wrapper
 from quintain.orbit import finite_data
 from quintain.settings import config_definitions as cfg
@@ -99,6 +99,7 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
         )
         self._train_loss = keras.metrics.Mean("training_loss", dtype="float32")
         self._train_metrics: list[keras.metrics.Metric] = []
+        self._elastic: elastic_steps.ElasticStep | None = None
         self._privacy = _build_ledger(config, task)
         self.init_async()
         self._set_up(train, train_dataset, evaluate, validation_dataset)
@@ -117,12 +118,14 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
         )
         if train:
             self._prepare_training(train_dataset)
+            if self._config.runtime.elastic:
+                self._elastic = self._build_elastic()
         if evaluate:
             self._prepare_evaluation(validation_dataset)
         self._state.follow(
             self._model, self._optimizer, is_built=self._model.built, is_training=train
         )
-        if train and self._async is None:
+        if train and self._async is None and self._elastic is None:
             parts = self._task, self._model
             step = autograph.without_autograph(self._train_on, *parts, self._train_metrics, [self])
             spec = getattr(self._train_dataset, "element_spec", None)
@@ -270,6 +273,16 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
         def take_batch() -> None:
             self._train_on(self._take_inputs(iterator))
 
+        if self._elastic is not None:
+            shards = range(self._config.runtime.elastic_shards)
+            inputs = [self._take_inputs(iterator) for _ in shards]
+            self._elastic.run(
+                inputs,
+                lambda update: replica_steps.compile_train_step(update, self._config.runtime)(),
+                autograph=self.traced_train_step == self.train_step,
+            )
+            self.global_step.assign_add(1)
+            return
         if self._state.accumulation is not None:
             is_preloaded = isinstance(iterator, finite_data.PreloadedIterator)
             self._state.accumulation.accumulate(take_batch, is_unrolled=is_preloaded)
@@ -296,27 +309,46 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
         return self._state.timing.measure_next(lambda: self.next_train_inputs(iterator))
 
     def _train_on(self, inputs: Any) -> None:
-        runtime = self._config.runtime
+        def step_fn(replica_inputs: Any) -> None:
+            self._step_replica(replica_inputs, self._optimizer)
+
+        replica_steps.run(self.strategy, self._config.runtime, step_fn, inputs)
+        self._state.random_watch.check_traced()
+
+    def _step_replica(self, replica_inputs: Any, optimizer: Any) -> None:
         task_train_step = self._task.train_step
         privacy = self._privacy
         if privacy is None:
-            task_train_step = replica_steps.compile_train_step(task_train_step, runtime)
+            task_train_step = replica_steps.compile_train_step(
+                task_train_step, self._config.runtime
+            )
+        with contextlib.nullcontext() if privacy is None else privacy.private_sum_required():
+            logs = task_train_step(
+                replica_inputs, model=self._model, optimizer=optimizer, metrics=self._train_metrics
+            )
+        loss, count = logs[self._task.loss], logs.get(self._task.loss_count, 1.0)
+        replica_steps.add_to_mean(self._train_loss, loss, count)
+        real = replica_inputs if privacy is None else privacy.take_real(replica_inputs)
+        self._state.count_items(self._task.count_items(real))
 
-        def step_fn(replica_inputs: Any) -> None:
-            with contextlib.nullcontext() if privacy is None else privacy.private_sum_required():
-                logs = task_train_step(
-                    replica_inputs,
-                    model=self._model,
-                    optimizer=self._optimizer,
-                    metrics=self._train_metrics,
-                )
-            loss, count = logs[self._task.loss], logs.get(self._task.loss_count, 1.0)
-            replica_steps.add_to_mean(self._train_loss, loss, count)
-            real = replica_inputs if privacy is None else privacy.take_real(replica_inputs)
-            self._state.count_items(self._task.count_items(real))
-
-        replica_steps.run(self.strategy, runtime, step_fn, inputs)
-        self._state.random_watch.check_traced()
+    def _build_elastic(self) -> elastic_steps.ElasticStep:
+        """Builds the step of a run that does not depend on the number of workers."""
+        weighs = type(self._task).weigh_replica is not base_task.Task.weigh_replica
+        return elastic_steps.ElasticStep(
+            self.strategy,
+            self._config.runtime.elastic_shards,
+            self._optimizer,
+            self._step_replica,
+            weigh=(lambda batch: self._task.weigh_replica(self._task.split_inputs(batch)[1]))
+            if weighs
+            else None,
+            list_sums=lambda: [
+                part for metric in self._list_loop_metrics() for part in metric.variables
+            ],
+            list_statistics=lambda: trainer_setup.list_statistics(self._model),
+            list_seeds=lambda: trainer_setup.list_seeds(self._model, self._task),
+            counters=self._state.list_counters(),
+        )
 
     def train_loop_end(self) -> dict[str, Any]:
         """Collects the means over the loop, and adds learning rate and rates.
@@ -407,6 +439,13 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
             self._state.end_evaluation()
 
     def _prepare_training(self, dataset: dataset_distribution.Dataset | None) -> None:
+        if self._config.runtime.elastic:
+            elastic_steps.check(self._config.runtime, self.strategy.num_replicas_in_sync)
+            if dataset is not None:
+                raise errors.ConfigError(
+                    "train_dataset: got data with runtime.elastic, which builds them by "
+                    "Task.build_inputs, shard by shard; leave one of them out."
+                )
         obstacle = None if self._privacy is None else "training is differentially private"
         replica_steps.check_kernels(self._config.runtime, obstacle)
         self._build_from_batch(self._config.task.train_data, dataset)
@@ -450,6 +489,10 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
         build = dataset_distribution.create_task_builder(
             self.strategy, self._task, params, self._config.runtime
         )
+        if self._config.runtime.elastic:
+            return build(
+                elastic_steps.input_context(self._config.runtime, is_training=not is_evaluation)
+            )
         if self._async is not None and is_evaluation:
             # The coordinator evaluates by itself, so that every example counts once.
             return build()

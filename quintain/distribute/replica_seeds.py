@@ -32,3 +32,14 @@ def make_distinct(model: keras.Model, strategy: tf.distribute.Strategy) -> None:
             seed, count = (int(number) for number in part.numpy())
             mixed = (seed + (first + place) * _STRIDE) % 2**32
             part.assign(tf.constant([mixed, count], part.dtype))
+
+
+def mix(state: tf.Tensor, place: tf.Tensor) -> tf.Tensor:
+    """Returns the state of a seed generator with the seed that a place among several gets.
+
+    Args:
+        state: `[2]`: the seed and the number of draws so far.
+        place: `[]` int64.
+    """
+    seed, count = tf.unstack(tf.cast(state, tf.int64))
+    return tf.cast(tf.stack([(seed + place * _STRIDE) % 2**32, count]), state.dtype)

@@ -92,6 +92,12 @@ def _rematerialize(step_fn: Callable[..., Any]) -> Callable[..., Any]:
     return run_step
 
 
+def count_replicas() -> int:
+    """Returns the number of replicas, or shards, over which the gradients of a step are summed."""
+    where = tf.distribute.get_replica_context() or tf.distribute.get_strategy()
+    return int(where.num_replicas_in_sync)
+
+
 def is_compiled() -> bool:
     """Returns whether the step being traced is compiled by XLA, which needs fixed shapes."""
     return _is_compiled.get()

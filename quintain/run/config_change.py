@@ -53,6 +53,9 @@ FREE_FIELDS: Final = (
 """Fields, as patterns of dotted paths, that may change while a run is gone on with: they neither
 change what a step computes nor which examples it sees."""
 
+_ELASTIC_FIELDS: Final = ("runtime.distribution_strategy", "runtime.num_virtual_cpus")
+"""Fields that may change as well while `runtime.elastic` is set."""
+
 _MAX_SHOWN: Final = 20
 
 
@@ -69,10 +72,12 @@ def find_changes(
     """
     plain = params.as_dict()
     former = {name: value for name, value in former.items() if name in plain}
+    is_elastic = params.runtime.elastic and (former.get("runtime") or {}).get("elastic")
+    free = (*FREE_FIELDS, *(_ELASTIC_FIELDS if is_elastic else ()))
     return [
         (path, old, new)
         for path, old, new in provenance.diff_dicts(_by_element(former), _by_element(plain))
-        if not any(fnmatch.fnmatchcase(path, pattern) for pattern in FREE_FIELDS)
+        if not any(fnmatch.fnmatchcase(path, pattern) for pattern in free)
         if old is not provenance.MISSING or not _is_default(params, path)
     ]
 

@@ -72,6 +72,10 @@ def check_run(params: cfg.ExperimentConfig, mode: Mode, model_dir: str) -> None:
         from quintain.core.privacy import privacy_accounting  # noqa: PLC0415 - few trainings do
 
         problems += privacy_accounting.check(params)
+    if mode.is_training and params.runtime.elastic:
+        from quintain.distribute import elastic_steps  # noqa: PLC0415 - few trainings are
+
+        problems += elastic_steps.find_problems(params)
     if mode.is_training and params.trainer.train_steps < 1:
         problems.append(
             f"trainer.train_steps: got {params.trainer.train_steps}, expected at least 1 in mode "

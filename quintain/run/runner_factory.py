@@ -51,6 +51,12 @@ def build_runner(
             "trainer.parametrization.type: got 'mup' for several tasks or for stages, which have "
             "no rule for it. Train one task, or leave it out."
         )
+    has_several = is_multiple or isinstance(params, configs.MultiEvalExperimentConfig)
+    if params.runtime.elastic and (is_staged or has_several):
+        raise errors.ConfigError(
+            "runtime.elastic: got True for several tasks or for stages, expected one task without "
+            "stages. Leave it out, or train one task."
+        )
     if isinstance(params, configs.MultiTaskExperimentConfig):
         from quintain.run import multitask_runner  # noqa: PLC0415 - see above
 

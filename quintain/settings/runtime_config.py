@@ -100,6 +100,13 @@ class RuntimeConfig(base_config.Config):
     """Whether every operation gives the same result to the bit each time. Some get slower, and some
     have no such version and fail."""
 
+    elastic: bool = False
+    """Whether a run gives the same bits on any number of workers, which may change from one start
+    to the next: 1, 2, 4, ... up to `elastic_shards`."""
+
+    elastic_shards: ranges.Period = 8
+    """Parts of a batch under `elastic`, a power of two: what a worker computes at once."""
+
     kernels: str = "auto"
     """Kernels of training steps on CPUs: `native` (compiled C++), `tensorflow`, or `auto`: native
     ones where they can be had, which `quintain doctor` tells."""
@@ -200,8 +207,23 @@ class RuntimeConfig(base_config.Config):
                 "got True with XLA, which decides by itself what it computes again; leave one of "
                 "them out.",
             )
+        if self.elastic:
+            yield from self._check_elastic(distribution)
         if self.run_eagerly and self.enable_xla:
             yield "run_eagerly", "got True with enable_xla; XLA compiles graphs."
+
+    def _check_elastic(self, distribution: Distribution | None) -> Iterator[tuple[str, str]]:
+        if self.elastic_shards & (self.elastic_shards - 1):
+            yield "elastic_shards", f"got {self.elastic_shards}, expected a power of two."
+        obstacles = {
+            f"distribution_strategy={self.distribution_strategy!r}": distribution
+            in (Distribution.TPU, Distribution.PARAMETER_SERVER),
+            "enable_xla": self.enable_xla,
+            "run_eagerly": self.run_eagerly,
+            "mixed_precision_dtype='float16'": self.mixed_precision_dtype == "float16",
+        }
+        for obstacle in (name for name, is_there in obstacles.items() if is_there):
+            yield "elastic", f"got True with {obstacle}, which can't be; leave one of them out."
 
 
 def _find_distribution(name: str) -> Distribution | None:

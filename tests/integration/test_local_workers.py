@@ -19,6 +19,13 @@ OVERRIDES = {
     "trainer.validation_interval": 120,
 }
 NO_DROPOUT = {"task.dropout_rate": 0.0, "trainer.train_steps": 40}
+ELASTIC = {
+    "runtime.elastic": True,
+    "task.train_data.global_batch_size": 16,
+    "task.dropout_rate": 0.3,
+    "trainer.train_steps": 40,
+    "trainer.validation_interval": 40,
+}
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 
@@ -195,3 +202,22 @@ def test_files_are_written_by_the_chief_alone(undisturbed):
     assert not [name for name in names if "incomplete" in name or "tmp" in name]
     assert len(list((undisturbed / "train").iterdir())) == 1
     assert [path.name for path in (undisturbed / "logs").iterdir()] == ["worker-1.log"]
+
+
+@pytest.mark.long("Replicas of one process change their number in each run")
+def test_workers_that_are_killed_and_change_their_number_end_in_the_same_bits(tmp_path):
+    finish(start(tmp_path / "one", **ELASTIC))
+    model_dir = tmp_path / "changing ä"
+    process = start(model_dir, "--local-workers=2", "--max-restarts=0", **ELASTIC)
+
+    os.kill(stop_worker_at(process, model_dir, 10), signal.SIGKILL)
+    process.communicate(timeout=240)
+    finish(start(model_dir, **ELASTIC | {"trainer.train_steps": 30}))
+    finish(start(model_dir, "--local-workers=4", **ELASTIC))
+
+    expected, weights = read_weights(tmp_path / "one"), read_weights(model_dir)
+    assert expected.keys() == weights.keys()
+    for name, weight in expected.items():
+        np.testing.assert_array_equal(weights[name], weight, err_msg=name)
+    metrics = [read_evaluations(run)[-1]["metrics"] for run in (tmp_path / "one", model_dir)]
+    assert metrics[0] == metrics[1]

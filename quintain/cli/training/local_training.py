@@ -67,6 +67,9 @@ def run(
     is_asynchronous = parsed.params.runtime.distribution is cfg.Distribution.PARAMETER_SERVER
     params = parsed.params
     if not is_asynchronous:
+        from quintain.distribute import elastic_steps
+
+        elastic_steps.check(params.runtime, num_workers * max(params.runtime.num_gpus, 1))
         params = params.replace(runtime={"distribution_strategy": _SYNCHRONOUS})
     run_files.check_model_dir(
         params,

@@ -91,7 +91,7 @@ def create_task_builder(
             data_faults.check_files(dataset)
         if params.is_training and params.overfit_batches:
             dataset = dataset.take(params.overfit_batches).cache().repeat()
-        if params.is_training:
+        if params.is_training and not runtime.elastic:
             dataset = drop_partial_step(dataset, strategy)
         return runtime_environment.with_private_threads(
             dataset, runtime.dataset_num_private_threads

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from quintain.core import base_task
 from quintain.core.steps import autograph, model_metrics
-from quintain.distribute import replica_steps
+from quintain.distribute import elastic_steps, replica_steps
 from quintain.orbit import cluster
 from quintain.settings import config_definitions as cfg
 
@@ -65,14 +65,17 @@ class TaskEvaluation:
             return logs
 
         outputs = replica_steps.run(self._strategy, self._runtime, step_fn, inputs)
+        # Elastic runs evaluate all data on each replica: the same, whatever their number is.
+        num_kept = 1 if self._runtime.elastic else None
         logs: dict[str, Any] = tf.nest.map_structure(
-            self._strategy.experimental_local_results, outputs
+            lambda part: self._strategy.experimental_local_results(part)[:num_kept], outputs
         )
         return logs
 
     def reduce(self, state: Any, step_outputs: Any) -> Any:
         """Folds the outputs of a step, on all workers, into a state as the task does."""
-        if type(self._task).aggregate_logs is not base_task.Task.aggregate_logs:
+        is_used = type(self._task).aggregate_logs is not base_task.Task.aggregate_logs
+        if is_used and not self._runtime.elastic:
             step_outputs = cluster.gather_logs(self._strategy, step_outputs)
         return self._task.aggregate_logs(state, step_outputs)
 
@@ -85,6 +88,8 @@ class TaskEvaluation:
             The metrics, `validation_loss` if there was one, and what the task's
             `reduce_aggregated_logs` gives.
         """
+        if self._runtime.elastic and self._strategy.num_replicas_in_sync > 1:
+            elastic_steps.keep_first(self._strategy, [*self._list_metrics(), self.loss])
         logs = model_metrics.read(self._list_metrics())
         if float(tf.convert_to_tensor(self.loss.count)):
             logs[self.loss.name] = self.loss.result()
@@ -99,7 +104,7 @@ class TaskEvaluation:
 
     def _update_loss(self, loss: tf.Tensor, count: Any, inputs: Any) -> None:
         """Adds a replica's loss, unless its share of the last batch was empty."""
-        if self._strategy.num_replicas_in_sync == 1:
+        if self._strategy.num_replicas_in_sync == 1 or self._runtime.elastic:
             self.loss.update_state(loss, sample_weight=count)
             return
         sizes = [tf.shape(leaf)[0] for leaf in tf.nest.flatten(inputs) if leaf.shape.rank != 0]

@@ -8,7 +8,7 @@ import keras
 import tensorflow as tf
 
 from quintain import errors, orbit
-from quintain.checkpoints import task_state
+from quintain.checkpoints import checkpoint_state, task_state
 from quintain.core import base_task
 from quintain.core.steps import model_metrics
 from quintain.modeling import unbuilt_layers
@@ -107,6 +107,23 @@ def check_evaluation_ends(dataset: Any, num_steps: int, path: str = "task.valida
             "of them. Set trainer.validation_steps to a number of batches, or leave out what "
             "repeats the data, such as `repeat()`."
         )
+
+
+def list_seeds(model: keras.Model, task: base_task.Task) -> list[keras.Variable]:
+    """Returns the states of the seed generators of a model and of its task."""
+    own = [generator.state for generator in checkpoint_state.seed_generators(model)]
+    _, held = task_state.find({"": task}, [*model.variables, *own])
+    return [*own, *(state for state in held.values() if tuple(state.shape) == (2,))]
+
+
+def list_statistics(model: keras.Model) -> list[keras.Variable]:
+    """Returns the variables of a model that steps move without a gradient, such as a mean."""
+    metrics = {id(part) for metric in model.metrics for part in metric.variables}
+    return [
+        variable
+        for variable in model.non_trainable_variables
+        if tf.as_dtype(str(variable.dtype)).is_floating and id(variable) not in metrics
+    ]
 
 
 def needs_batch(model: keras.Model) -> bool:

@@ -93,9 +93,12 @@ class TrainerState:
         if is_built and optimizer is not None:
             self.restart_average()
             optimizer.build(model.trainable_variables)
-        self._statistics = replica_statistics.ReplicaStatistics(self.strategy, model, self.average)
         if is_training:
             distribution.pack_gradients(self.strategy, self._runtime, model)
+        if self._runtime.elastic:
+            return  # Every step makes statistics and seeds the same on all replicas.
+        self._statistics = replica_statistics.ReplicaStatistics(self.strategy, model, self.average)
+        if is_training:
             replica_seeds.make_distinct(model, self.strategy)
 
     @property
@@ -105,7 +108,9 @@ class TrainerState:
 
     @property
     def elements_per_step(self) -> int:
-        """Batches of a step: more than 1 where gradients are accumulated."""
+        """Batches of a step: more than 1 where gradients are accumulated, or there are shards."""
+        if self._runtime.elastic:
+            return self._runtime.elastic_shards
         return 1 if self.accumulation is None else self.accumulation.num_batches
 
     def restart_average(self) -> None:
@@ -148,6 +153,10 @@ class TrainerState:
         """Adds one replica's counts, by the names in `COUNTED_ITEMS`; part of a step."""
         for name, count in counts.items():
             self._item_counts[name].assign_add(tf.cast(count, tf.int64))
+
+    def list_counters(self) -> list[tf.Variable]:
+        """Returns the variables of `count_items`."""
+        return list(self._item_counts.values())
 
     def end_loop(self) -> dict[str, Any]:
         """Stops the clock, and resets what was counted.
@@ -214,7 +223,10 @@ class TrainerState:
                 them.
             is_training: Whether the run trains.
         """
-        per_worker = functools.partial(cluster_checkpoints.PerWorkerState, self.strategy)
+        state_cls = cluster_checkpoints.PerWorkerState
+        if self._runtime.elastic:
+            state_cls = cluster_checkpoints.SharedState
+        per_worker = functools.partial(state_cls, self.strategy)
         items = checkpoint_fit.model_items(self._model)
         if self._optimizer is not None:
             items["optimizer"] = self._optimizer
