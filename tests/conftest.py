@@ -239,7 +239,7 @@ def postgres_url(postgres_server, _postgres_database):
     others = f"FROM pg_stat_activity WHERE datname = '{name}' AND pid != pg_backend_pid()"
     postgres_server.run(f"SELECT pg_terminate_backend(pid) {others}")
     # Much quicker than a new database.
-    tables = reversed(schema.TABLES)
+    tables = reversed(schema.list_tables())
     deletions = "; ".join(f"DELETE FROM {table}" for table in tables)
     # Nor does the audit log keep its rows then.
     postgres_server.run(f"SET session_replication_role = replica; {deletions}", name)

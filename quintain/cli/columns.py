@@ -1,15 +1,16 @@
 """Columns of the lists of experiments, trials and checkpoints."""
 
+from __future__ import annotations
+
 import collections
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from quintain.cli import output
 from quintain.config import provenance
-from quintain.records.rows import checkpoint as checkpoint_lib
-from quintain.records.rows import experiment as experiment_lib
-from quintain.records.rows import states, trial
-from quintain.records.views import metric_order, seeds, trial_names
+from quintain.records import rows as kinds
+from quintain.records import views
+from quintain.records.views import metric_order, trial_names
 
 
 def format_hparams(hparams: Mapping[str, Any]) -> str:
@@ -22,7 +23,7 @@ def _shorten(hparams: Mapping[str, Any]) -> dict[str, Any]:
     return {name: flat[path] for path, name in trial_names.shorten_paths(flat).items()}
 
 
-TRIAL_COLUMNS: Final[tuple[output.Column[trial.TrialRecord], ...]] = (
+TRIAL_COLUMNS: Final[tuple[output.Column[kinds.trial.TrialRecord], ...]] = (
     output.Column("id", lambda row: row.id),
     output.Column("experiment", lambda row: row.experiment_id),
     output.Column("state", lambda row: row.state.value),
@@ -32,7 +33,7 @@ TRIAL_COLUMNS: Final[tuple[output.Column[trial.TrialRecord], ...]] = (
     output.Column("restarts", lambda row: row.restarts, is_optional=True),
     output.Column(
         "further seed",
-        lambda row: row.request_id.partition(seeds.REPLICATE)[2],
+        lambda row: row.request_id.partition(views.seeds.REPLICATE)[2],
         is_optional=True,
     ),
     output.Column("hparams", lambda row: row.hparams, format_hparams, can_shrink=True),
@@ -42,7 +43,7 @@ TRIAL_COLUMNS: Final[tuple[output.Column[trial.TrialRecord], ...]] = (
 OWN_TRIAL_COLUMNS: Final = (TRIAL_COLUMNS[0], *TRIAL_COLUMNS[2:])
 """Columns of trials of one experiment."""
 
-CHECKPOINT_COLUMNS: Final[tuple[output.Column[checkpoint_lib.Checkpoint], ...]] = (
+CHECKPOINT_COLUMNS: Final[tuple[output.Column[kinds.checkpoint.Checkpoint], ...]] = (
     output.Column("uuid", lambda row: row.uuid),
     output.Column("experiment", lambda row: row.experiment_id),
     output.Column("trial", lambda row: row.trial_id),
@@ -54,17 +55,17 @@ CHECKPOINT_COLUMNS: Final[tuple[output.Column[checkpoint_lib.Checkpoint], ...]] 
 )
 
 
-def name_of(experiment: experiment_lib.Experiment) -> str:
+def name_of(experiment: kinds.experiment.Experiment) -> str:
     """Returns the name of an experiment, or the first line of its description."""
     return str(experiment.config.get("name") or experiment.description.partition("\n")[0])
 
 
-def is_usable(checkpoint: checkpoint_lib.Checkpoint) -> bool:
+def is_usable(checkpoint: kinds.checkpoint.Checkpoint) -> bool:
     """Returns whether the files of a checkpoint are there."""
-    return checkpoint.state is checkpoint_lib.CheckpointState.COMPLETED
+    return checkpoint.state is kinds.checkpoint.CheckpointState.COMPLETED
 
 
-def count_states(trials: Iterable[trial.TrialRecord]) -> str:
+def count_states(trials: Iterable[kinds.trial.TrialRecord]) -> str:
     """Returns how many trials are in which state.
 
     Example:
@@ -73,7 +74,9 @@ def count_states(trials: Iterable[trial.TrialRecord]) -> str:
     """
     counts = collections.Counter(one.state for one in trials)
     return ", ".join(
-        f"{counts[state]} {state.value.lower()}" for state in states.TrialState if counts[state]
+        f"{counts[state]} {state.value.lower()}"
+        for state in kinds.states.TrialState
+        if counts[state]
     )
 
 
@@ -96,15 +99,15 @@ def describe_search(searcher: Mapping[str, Any]) -> str:
     return f"{searcher.get('name')} by {', '.join(find_objectives(searcher))}"
 
 
-def describe_best(best: trial.TrialRecord, searcher: Mapping[str, Any]) -> str:
+def describe_best(best: kinds.trial.TrialRecord, searcher: Mapping[str, Any]) -> str:
     """Returns the best metric and whose it is."""
     value = output.format_value(best.best_metric)
     return f"{searcher.get('metric')} {value} (trial {best.id})"
 
 
 def to_best_row(
-    best: trial.TrialRecord,
-    checkpoints: Sequence[checkpoint_lib.Checkpoint],
+    best: kinds.trial.TrialRecord,
+    checkpoints: Sequence[kinds.checkpoint.Checkpoint],
     searcher: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Returns a trial with the checkpoint of its best validation, or else its newest one.
@@ -131,12 +134,14 @@ def to_best_row(
     }
 
 
-def describe_standing(standing: seeds.Standing, searcher: Mapping[str, Any]) -> dict[str, str]:
+def describe_standing(
+    standing: views.seeds.Standing, searcher: Mapping[str, Any]
+) -> dict[str, str]:
     """Returns what several seeds say about a setting, as fields; none if there is one."""
     if standing.low is None or standing.high is None:
         return {}
     mean, low, high = (
-        seeds.format_metric(value, searcher)
+        views.seeds.format_metric(value, searcher)
         for value in (standing.mean, standing.low, standing.high)
     )
     fields = {f"mean of {standing.num_seeds} seeds": f"{mean} (95 %: {low} to {high})"}

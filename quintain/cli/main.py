@@ -16,9 +16,8 @@ import click
 from quintain import __version__, errors
 from quintain.cli import standard_streams
 from quintain.cli.lazy_group import LazyGroup
-from quintain.cli.training import local_cluster
 from quintain.files import disk_errors
-from quintain.process import process_end, user_errors
+from quintain.process import process_end
 from quintain.terminal import printable
 
 _SECTIONS: Final = {
@@ -181,6 +180,8 @@ def run(arguments: Sequence[str]) -> int:
 def _describe_bad_input(error: errors.QuintainError | OSError) -> str:
     """Returns a message, with the line of the user's code where a file could not be opened."""
     text = disk_errors.explain(error) or str(error)
+    from quintain.process import user_errors
+
     found = None if isinstance(error, errors.QuintainError) else user_errors.explain(error)
     return f"{text}\n  {found.place}" if found and found.place else text
 
@@ -198,6 +199,8 @@ def _report_failure(error: Exception, arguments: Sequence[str], shows_traceback:
         return EXIT_BAD_INPUT
     if shows_traceback:
         traceback.print_exception(error)
+    from quintain.process import user_errors
+
     found = user_errors.explain(error)
     lines = found.lines if found.place else [found.cause, "This was not expected."]
     if not shows_traceback:
@@ -208,6 +211,8 @@ def _report_failure(error: Exception, arguments: Sequence[str], shows_traceback:
 
 def _describe_interruption(error: Exception, arguments: Sequence[str]) -> str:
     step, reason = getattr(error, "step", "?"), getattr(error, "reason", "?")
+    from quintain.cli.training import local_cluster
+
     if local_cluster.SUPERVISOR_VARIABLE in os.environ:
         return f"Stopped by {reason} at step {step}; everything is saved."
     return (

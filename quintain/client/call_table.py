@@ -96,6 +96,11 @@ class Call:
         return self.function.__name__
 
     @functools.cached_property
+    def signature(self) -> inspect.Signature:
+        """The arguments and their defaults."""
+        return inspect.signature(self.function)
+
+    @functools.cached_property
     def answer(self) -> Any:
         """Type of the answer."""
         return typing.get_type_hints(self.function)["return"]
@@ -110,7 +115,7 @@ class Call:
         """The arguments, in order."""
         kinds = typing.get_type_hints(self.function)
         marked = typing.get_type_hints(self.function, include_extras=True)
-        declared = list(inspect.signature(self.function).parameters.values())[1:]
+        declared = list(self.signature.parameters.values())[1:]
         return [
             Parameter(
                 each.name,
@@ -200,11 +205,10 @@ def call(
 
     def declare(function: F) -> F:
         declared = Call(function, method, path, body, is_repeatable, timeout_secs, status, names)
-        signature = inspect.signature(function)
 
         @functools.wraps(function)
         def ask(self: Any, *args: Any, **kwargs: Any) -> Any:
-            bound = signature.bind(self, *args, **kwargs)
+            bound = declared.signature.bind(self, *args, **kwargs)
             bound.apply_defaults()
             return self.ask(declared, dict(list(bound.arguments.items())[1:]))
 

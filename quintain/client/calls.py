@@ -7,20 +7,17 @@ Each is declared once, by a function without a body; see `call_table`.
 # mypy: disable-error-code="empty-body"
 # ruff: noqa: B027
 
+from __future__ import annotations
+
 import abc
 import pathlib
 from collections.abc import Sequence
 from typing import Any, Final
 
 from quintain.client.call_table import Secret, call
-from quintain.records import team
+from quintain.records import rows as kinds
+from quintain.records import team, views
 from quintain.records.config import provenance
-from quintain.records.rows import checkpoint as checkpoint_lib
-from quintain.records.rows import experiment as experiment_lib
-from quintain.records.rows import log, metric, registered_model, states
-from quintain.records.rows import node as node_lib
-from quintain.records.rows import trial as trial_lib
-from quintain.records.views import following, importance, master_status, seeds, trial_table
 
 _COMMAND_SECS: Final = 600.0
 """Seconds to wait for a command: one that copies code or deletes checkpoints takes a while."""
@@ -30,7 +27,7 @@ class Calls(abc.ABC):
     """Reads experiments, trials and checkpoints; raises `NotFoundError` for what is not there."""
 
     @call("GET", "/master/status")
-    def get_status(self) -> master_status.MasterStatus:
+    def get_status(self) -> views.master_status.MasterStatus:
         """Returns what runs where."""
 
     @call("GET", "/experiments", state_names="state", labels="label", projects="project")
@@ -38,10 +35,10 @@ class Calls(abc.ABC):
         self,
         *,
         include_archived: bool = False,
-        state_names: Sequence[states.ExperimentState] = (),
+        state_names: Sequence[kinds.states.ExperimentState] = (),
         labels: Sequence[str] = (),
         projects: Sequence[str] = (),
-    ) -> list[experiment_lib.Experiment]:
+    ) -> list[kinds.experiment.Experiment]:
         """Returns experiments, by number.
 
         Args:
@@ -52,11 +49,11 @@ class Calls(abc.ABC):
         """
 
     @call("GET", "/experiments/{experiment_id}")
-    def get_experiment(self, experiment_id: int) -> experiment_lib.Experiment:
+    def get_experiment(self, experiment_id: int) -> kinds.experiment.Experiment:
         """Returns an experiment."""
 
     @call("GET", "/experiments/{experiment_id}/following")
-    def follow(self, experiment_id: int, cursor: str = "") -> following.Following:
+    def follow(self, experiment_id: int, cursor: str = "") -> views.following.Following:
         """Returns an experiment, and the trials that have changed since it was asked last.
 
         Args:
@@ -65,7 +62,7 @@ class Calls(abc.ABC):
         """
 
     @call("GET", "/experiments/{experiment_id}/best")
-    def list_best(self, experiment_id: int, *, top: int = 10) -> list[seeds.Standing]:
+    def list_best(self, experiment_id: int, *, top: int = 10) -> list[views.seeds.Standing]:
         """Returns the best settings of an experiment, the best first; see `seeds.rank_settings`.
 
         Args:
@@ -86,18 +83,18 @@ class Calls(abc.ABC):
         self,
         experiment_id: int | None = None,
         *,
-        state_names: Sequence[states.TrialState] = (),
-    ) -> list[trial_lib.TrialRecord]:
+        state_names: Sequence[kinds.states.TrialState] = (),
+    ) -> list[kinds.trial.TrialRecord]:
         """Returns trials, of one experiment or of all, by number."""
 
     @call("GET", "/experiments/{experiment_id}/trials")
     def select_trials(
-        self, experiment_id: int, selection: trial_table.Selection
-    ) -> list[trial_lib.TrialRecord]:
+        self, experiment_id: int, selection: views.trial_table.Selection
+    ) -> list[kinds.trial.TrialRecord]:
         """Returns trials of an experiment that an expression chooses, in some order."""
 
     @call("GET", "/experiments/{experiment_id}/table")
-    def get_table(self, experiment_id: int) -> trial_table.TrialTable:
+    def get_table(self, experiment_id: int) -> views.trial_table.TrialTable:
         """Returns all trials of an experiment as columns."""
 
     @call("GET", "/experiments/{experiment_id}/importance", metric_name="metric")
@@ -106,8 +103,8 @@ class Calls(abc.ABC):
         experiment_id: int,
         *,
         metric_name: str = "",
-        evaluator: importance.Evaluator = importance.Evaluator.AUTO,
-    ) -> importance.Importances:
+        evaluator: views.importance.Evaluator = views.importance.Evaluator.AUTO,
+    ) -> views.importance.Importances:
         """Returns how much each hyperparameter decides about a metric.
 
         Args:
@@ -117,7 +114,7 @@ class Calls(abc.ABC):
         """
 
     @call("GET", "/trials/{trial_id}")
-    def get_trial(self, trial_id: int) -> trial_lib.TrialRecord:
+    def get_trial(self, trial_id: int) -> kinds.trial.TrialRecord:
         """Returns a trial."""
 
     @call("GET", "/trials/{trial_id}/metrics")
@@ -125,9 +122,9 @@ class Calls(abc.ABC):
         self,
         trial_id: int,
         *,
-        group: metric.MetricGroup | None = None,
+        group: kinds.metric.MetricGroup | None = None,
         after_batches: int = -1,
-    ) -> list[metric.MetricRow]:
+    ) -> list[kinds.metric.MetricRow]:
         """Returns the metrics of a trial, in the order of its batches.
 
         Args:
@@ -139,7 +136,7 @@ class Calls(abc.ABC):
     @call("GET", "/trials/{trial_id}/batch_metrics")
     def list_batch_metrics(
         self, trial_id: int, *, after_batches: int = -1
-    ) -> list[metric.BatchRow]:
+    ) -> list[kinds.metric.BatchRow]:
         """Returns what each batch of training reported, in order.
 
         Args:
@@ -148,7 +145,9 @@ class Calls(abc.ABC):
         """
 
     @call("GET", "/trials/{trial_id}/logs")
-    def list_logs(self, trial_id: int, which: log.LogFilter = log.ALL) -> list[log.LogRow]:
+    def list_logs(
+        self, trial_id: int, which: kinds.log.LogFilter = kinds.log.ALL
+    ) -> list[kinds.log.LogRow]:
         """Returns lines that a trial wrote, in order."""
 
     @call("GET", "/checkpoints", state_names="state")
@@ -157,20 +156,20 @@ class Calls(abc.ABC):
         *,
         experiment_id: int | None = None,
         trial_id: int | None = None,
-        state_names: Sequence[checkpoint_lib.CheckpointState] = (),
-    ) -> list[checkpoint_lib.Checkpoint]:
+        state_names: Sequence[kinds.checkpoint.CheckpointState] = (),
+    ) -> list[kinds.checkpoint.Checkpoint]:
         """Returns checkpoints, in the order they were saved."""
 
     @call("GET", "/checkpoints/{uuid}")
-    def get_checkpoint(self, uuid: str) -> checkpoint_lib.Checkpoint:
+    def get_checkpoint(self, uuid: str) -> kinds.checkpoint.Checkpoint:
         """Returns a checkpoint by its UUID, or by as much of its beginning as is unique."""
 
     @call("GET", "/models")
-    def list_models(self) -> list[registered_model.RegisteredModel]:
+    def list_models(self) -> list[kinds.registered_model.RegisteredModel]:
         """Returns registered models by name; versions without files, configs and origins."""
 
     @call("GET", "/models/{name}")
-    def get_model(self, name: str) -> registered_model.RegisteredModel:
+    def get_model(self, name: str) -> kinds.registered_model.RegisteredModel:
         """Returns a registered model with all that is kept of its versions."""
 
     @call("GET", "/audit", user_name="user")
@@ -200,7 +199,7 @@ class Calls(abc.ABC):
         """Copies the code of an experiment into a directory and returns the paths there."""
 
     @call("GET", "/checkpoints/orphans")
-    def list_orphans(self) -> list[checkpoint_lib.Orphan]:
+    def list_orphans(self) -> list[kinds.checkpoint.Orphan]:
         """Returns the directories among the checkpoints that the store does not know."""
 
 
@@ -208,15 +207,15 @@ class MasterCalls(Calls):
     """Also gives commands to a master; raises `StateError` where the state does not allow them."""
 
     @call("GET", "/master")
-    def get_info(self) -> master_status.MasterInfo:
+    def get_info(self) -> views.master_status.MasterInfo:
         """Returns which master answers."""
 
     @call("GET", "/master/summary")
-    def get_summary(self) -> master_status.MasterSummary:
+    def get_summary(self) -> views.master_status.MasterSummary:
         """Returns the status in numbers, which is quick however many slots there are."""
 
     @call("POST", "/master/stop", status=202, timeout_secs=_COMMAND_SECS)
-    def stop_master(self, *, drain: bool = True) -> master_status.MasterInfo:
+    def stop_master(self, *, drain: bool = True) -> views.master_status.MasterInfo:
         """Asks the master to stop, at once; with `drain`, once trials have saved themselves."""
 
     # Experiments.
@@ -233,7 +232,7 @@ class MasterCalls(Calls):
         parent_id: int | None = None,
         activate: bool = True,
         origin: Secret[provenance.Provenance | None] = None,
-    ) -> experiment_lib.Experiment:
+    ) -> kinds.experiment.Experiment:
         """Creates an experiment.
 
         Args:
@@ -265,7 +264,7 @@ class MasterCalls(Calls):
         timeout_secs=_COMMAND_SECS,
         is_repeatable=True,
     )
-    def apply(self, experiment_id: int, command: str) -> experiment_lib.Experiment:
+    def apply(self, experiment_id: int, command: str) -> kinds.experiment.Experiment:
         """Gives an experiment a command: pause, activate, cancel, kill, archive or unarchive."""
 
     @call(
@@ -286,8 +285,8 @@ class MasterCalls(Calls):
         is_repeatable=True,
     )
     def update_experiment(
-        self, experiment_id: int, changes: experiment_lib.Changes
-    ) -> experiment_lib.Experiment:
+        self, experiment_id: int, changes: kinds.experiment.Changes
+    ) -> kinds.experiment.Experiment:
         """Changes what may be changed while an experiment runs."""
 
     @call("POST", "/experiments/{experiment_id}/fork", status=201, timeout_secs=_COMMAND_SECS)
@@ -296,7 +295,7 @@ class MasterCalls(Calls):
         experiment_id: int,
         config_text: Secret[str | None] = None,
         overrides: Secret[Sequence[str]] = (),
-    ) -> experiment_lib.Experiment:
+    ) -> kinds.experiment.Experiment:
         """Creates an experiment from another one's code and config.
 
         Args:
@@ -313,7 +312,7 @@ class MasterCalls(Calls):
         searcher: str = "",
         space_text: str | None = None,
         overrides: Secret[Sequence[str]] = (),
-    ) -> experiment_lib.Experiment:
+    ) -> kinds.experiment.Experiment:
         """Creates an experiment that shares the trials of another one up to one of them.
 
         Args:
@@ -327,37 +326,37 @@ class MasterCalls(Calls):
     @call("POST", "/experiments/{experiment_id}/continue", timeout_secs=_COMMAND_SECS)
     def continue_experiment(
         self, experiment_id: int, overrides: Secret[Sequence[str]] = ()
-    ) -> experiment_lib.Experiment:
+    ) -> kinds.experiment.Experiment:
         """Goes on with an experiment that has ended, with a larger budget for example."""
 
     # Trials.
 
     @call("POST", "/trials/{trial_id}/kill", timeout_secs=_COMMAND_SECS, is_repeatable=True)
-    def kill_trial(self, trial_id: int) -> trial_lib.TrialRecord:
+    def kill_trial(self, trial_id: int) -> kinds.trial.TrialRecord:
         """Ends a trial at once; its experiment goes on."""
 
     @call("PATCH", "/trials/{trial_id}", timeout_secs=_COMMAND_SECS, is_repeatable=True)
-    def note_trial(self, trial_id: int, note: str) -> trial_lib.TrialRecord:
+    def note_trial(self, trial_id: int, note: str) -> kinds.trial.TrialRecord:
         """Replaces the user's note of a trial."""
 
     @call("POST", "/trials/{trial_id}/rerun", status=201, timeout_secs=_COMMAND_SECS)
-    def rerun_trial(self, trial_id: int) -> experiment_lib.Experiment:
+    def rerun_trial(self, trial_id: int) -> kinds.experiment.Experiment:
         """Creates an experiment of one trial with the hyperparameters and seed of another."""
 
     @call("POST", "/trials/{trial_id}/continue", status=201, timeout_secs=_COMMAND_SECS)
     def continue_trial(
         self, trial_id: int, overrides: Secret[Sequence[str]] = ()
-    ) -> experiment_lib.Experiment:
+    ) -> kinds.experiment.Experiment:
         """Creates an experiment of one trial that begins with the newest checkpoint of another."""
 
     # Checkpoints.
 
     @call("DELETE", "/checkpoints/{uuid}", timeout_secs=_COMMAND_SECS)
-    def delete_checkpoint(self, uuid: str) -> checkpoint_lib.Checkpoint:
+    def delete_checkpoint(self, uuid: str) -> kinds.checkpoint.Checkpoint:
         """Deletes the files of a checkpoint that no trial goes on from."""
 
     @call("POST", "/checkpoints/orphans/{name}/adopt", timeout_secs=_COMMAND_SECS)
-    def adopt_orphan(self, name: str) -> checkpoint_lib.Checkpoint:
+    def adopt_orphan(self, name: str) -> kinds.checkpoint.Checkpoint:
         """Gives an orphan to the experiment that it names.
 
         Raises:
@@ -365,7 +364,7 @@ class MasterCalls(Calls):
         """
 
     @call("DELETE", "/checkpoints/orphans/{name}", timeout_secs=_COMMAND_SECS)
-    def delete_orphan(self, name: str) -> checkpoint_lib.Orphan:
+    def delete_orphan(self, name: str) -> kinds.checkpoint.Orphan:
         """Deletes an orphan."""
 
     # Registered models.
@@ -373,7 +372,7 @@ class MasterCalls(Calls):
     @call("POST", "/models/{name}/versions", status=201, timeout_secs=_COMMAND_SECS)
     def register_model(
         self, name: str, checkpoint: str, *, alias: str = "", note: str = ""
-    ) -> registered_model.ModelVersion:
+    ) -> kinds.registered_model.ModelVersion:
         """Registers a checkpoint of a trial as a new version of a model; it is kept from then on.
 
         Args:
@@ -387,11 +386,11 @@ class MasterCalls(Calls):
     def register_path(
         self,
         name: str,
-        receipt: Secret[registered_model.Receipt],
+        receipt: Secret[kinds.registered_model.Receipt],
         *,
         alias: str = "",
         note: str = "",
-    ) -> registered_model.ModelVersion:
+    ) -> kinds.registered_model.ModelVersion:
         """Registers an export, a run or a model's file as a new version of a model.
 
         Args:
@@ -416,7 +415,7 @@ class MasterCalls(Calls):
         not_worse_than: str = "",
         metric_name: str = "",
         margin: float = 0.0,
-    ) -> registered_model.RegisteredModel:
+    ) -> kinds.registered_model.RegisteredModel:
         """Lets an alias name a version of a model; `StateError` if a rule forbids it.
 
         Args:
@@ -432,7 +431,7 @@ class MasterCalls(Calls):
     @call("DELETE", "/models/{name}/versions/{version}")
     def delete_model(
         self, name: str, version: int, *, with_aliases: bool = False
-    ) -> registered_model.ModelVersion:
+    ) -> kinds.registered_model.ModelVersion:
         """Deletes a version of a model; its checkpoint may be deleted then.
 
         Args:
@@ -445,15 +444,15 @@ class MasterCalls(Calls):
     # Machines.
 
     @call("GET", "/nodes")
-    def list_nodes(self) -> list[node_lib.NodeStatus]:
+    def list_nodes(self) -> list[kinds.node.NodeStatus]:
         """Returns the machines."""
 
     @call("POST", "/nodes/{name}/drain", is_repeatable=True)
-    def drain_node(self, name: str) -> node_lib.NodeStatus:
+    def drain_node(self, name: str) -> kinds.node.NodeStatus:
         """Lets trials of a machine save themselves and go on elsewhere, and starts none there."""
 
     @call("POST", "/nodes/{name}/activate", is_repeatable=True)
-    def activate_node(self, name: str) -> node_lib.NodeStatus:
+    def activate_node(self, name: str) -> kinds.node.NodeStatus:
         """Starts trials on a machine again."""
 
     # Users.
@@ -479,7 +478,7 @@ class MasterCalls(Calls):
     # The page.
 
     @call("POST", "/master/sign-in")
-    def build_link(self, *, stays: bool = False) -> master_status.PageLink:
+    def build_link(self, *, stays: bool = False) -> views.master_status.PageLink:
         """Returns a link that opens the page in a browser once.
 
         Args:

@@ -10,6 +10,8 @@ Where there is no `/proc`, as on macOS, the second in which the process was star
 place, as the system noted it then.
 """
 
+from __future__ import annotations
+
 import calendar
 import functools
 import os
@@ -18,12 +20,12 @@ import sys
 import time
 from typing import Final
 
-from quintain.records.rows import trial
+from quintain.records import rows
 
 _HAS_PROC: Final = os.path.exists("/proc/self/stat")
 
 
-def find(pid: int, launch_id: str = "") -> trial.ProcessIdentity | None:
+def find(pid: int, launch_id: str = "") -> rows.trial.ProcessIdentity | None:
     """Returns the identity of a process, or None if there is none of this number.
 
     Example:
@@ -38,10 +40,10 @@ def find(pid: int, launch_id: str = "") -> trial.ProcessIdentity | None:
     mark = find_mark(pid)
     if start_time is None or mark is None:
         return None
-    return trial.ProcessIdentity(pid, start_time, launch_id, mark)
+    return rows.trial.ProcessIdentity(pid, start_time, launch_id, mark)
 
 
-def is_alive(identity: trial.ProcessIdentity) -> bool:
+def is_alive(identity: rows.trial.ProcessIdentity) -> bool:
     """Returns whether exactly this process is there, and has not ended.
 
     A process that has ended but was not yet collected by its parent counts as ended.

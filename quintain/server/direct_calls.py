@@ -1,5 +1,7 @@
 """Read interface of the platform, answered from the store."""
 
+from __future__ import annotations
+
 import dataclasses
 import functools
 import pathlib
@@ -12,17 +14,15 @@ from typing_extensions import override
 from quintain import errors
 from quintain.client import call_table, calls
 from quintain.client.home import home as home_lib
+from quintain.records import rows as kinds
+from quintain.records import views
 from quintain.records.config import provenance
-from quintain.records.rows import checkpoint as checkpoint_lib
-from quintain.records.rows import curve, launch, log, metric, states
-from quintain.records.rows import trial as trial_lib
-from quintain.records.views import following, importance, master_status, seeds, trial_table
-from quintain.server import checkpoint_files, log_pages, tables
+from quintain.server import tables
 from quintain.server.feed import cursors, summaries
 
 if typing.TYPE_CHECKING:
     # Who asks has opened it, or need not wait for it.
-    from quintain.server import search_view
+    from quintain.server import checkpoint_files, log_pages, search_view
     from quintain.store import reading
     from quintain.store import store as store_lib
 
@@ -38,18 +38,18 @@ class DirectCalls(calls.Calls):
     Args:
         store: What is read.
         home: Where files are.
-        find_status: Returns what runs where; nothing does where there is no master.
+        find_status: Returns what runs where; None where there is no master.
         find_summary: Returns the same in numbers.
         find_own: Returns what the master says of an experiment.
     """
 
     def __init__(
         self,
-        store: "store_lib.Store",
+        store: store_lib.Store,
         home: home_lib.Home,
-        find_status: Callable[[], master_status.MasterStatus] = master_status.MasterStatus,
-        find_summary: Callable[[], master_status.MasterSummary] = master_status.MasterSummary,
-        find_own: Callable[[int], master_status.ExperimentStatus | None] = lambda _: None,
+        find_status: Callable[[], views.master_status.MasterStatus] | None = None,
+        find_summary: Callable[[], views.master_status.MasterSummary] | None = None,
+        find_own: Callable[[int], views.master_status.ExperimentStatus | None] = lambda _: None,
     ) -> None:
         self.store = store
         self._home = home
@@ -83,22 +83,22 @@ class DirectCalls(calls.Calls):
 
     def _find_progress(self, name: str) -> dict[int, float]:
         """Returns what workloads that go on have added to what a call reads, by numbers."""
-        if name in ("get_experiment", "list_experiments"):
+        if name in ("get_experiment", "list_experiments") and self._find_summary:
             return {one.experiment_id: one.progress for one in self._find_summary().experiments}
-        if name in ("get_trial", "list_trials"):
+        if name in ("get_trial", "list_trials") and self._find_status:
             works = (work for one in self._find_status().experiments for work in one.work)
             return {work.trial_id: work.progress for work in works}
         return {}
 
     @override
-    def get_status(self) -> master_status.MasterStatus:
-        return self._find_status()
+    def get_status(self) -> views.master_status.MasterStatus:
+        return self._find_status() if self._find_status else views.master_status.MasterStatus()
 
     def summarise_experiments(
         self,
         *,
         include_archived: bool,
-        state_names: Sequence[states.ExperimentState],
+        state_names: Sequence[kinds.states.ExperimentState],
         labels: Sequence[str],
         projects: Sequence[str],
     ) -> list[dict[str, Any]]:
@@ -113,9 +113,11 @@ class DirectCalls(calls.Calls):
             return summaries.build(session, found)
 
     @override
-    def follow(self, experiment_id: int, cursor: str = "") -> following.Following:
+    def follow(self, experiment_id: int, cursor: str = "") -> views.following.Following:
         # Asked first, so that an experiment that is over then has its last trials here.
-        status, summary = self._find_own(experiment_id), self._find_summary()
+        status = self._find_own(experiment_id)
+        find_summary = self._find_summary or views.master_status.MasterSummary
+        summary = find_summary()
         with self.store.reading() as session:
             experiment = session.get_experiment(experiment_id)
             oldest, newest = session.get_change_bounds()
@@ -123,7 +125,7 @@ class DirectCalls(calls.Calls):
             ids = None
             if after is not None and oldest <= after <= newest:
                 ids = session.list_changed_trials(experiment_id, after)
-            return following.Following(
+            return views.following.Following(
                 cursor=cursors.find_newest(session),
                 is_whole=ids is None,
                 trials=session.list_trials(experiment_id, ids=ids),
@@ -134,16 +136,16 @@ class DirectCalls(calls.Calls):
 
     @override
     def select_trials(
-        self, experiment_id: int, selection: trial_table.Selection
-    ) -> list[trial_lib.TrialRecord]:
+        self, experiment_id: int, selection: views.trial_table.Selection
+    ) -> list[kinds.trial.TrialRecord]:
         return self.select_and_count(experiment_id, selection)[0]
 
     def select_and_count(
         self,
         experiment_id: int,
-        selection: trial_table.Selection,
-        state_names: Sequence[states.TrialState] = (),
-    ) -> tuple[list[trial_lib.TrialRecord], int]:
+        selection: views.trial_table.Selection,
+        state_names: Sequence[kinds.states.TrialState] = (),
+    ) -> tuple[list[kinds.trial.TrialRecord], int]:
         """Returns what `select_trials` does, and how many there would be without a limit.
 
         Args:
@@ -158,7 +160,7 @@ class DirectCalls(calls.Calls):
                 trials = session.list_trials(
                     experiment_id, states=names, limit=selection.limit, offset=selection.offset
                 )
-                is_all = selection == trial_table.Selection()
+                is_all = selection == views.trial_table.Selection()
                 return trials, len(trials) if is_all else session.count_own(experiment_id, names)
             chosen = _choose_ids(tables.read_table(session, experiment), selection, names)
             ids = list(selection.cut(chosen))
@@ -168,15 +170,15 @@ class DirectCalls(calls.Calls):
     def select_ids(
         self,
         experiment_id: int,
-        selection: trial_table.Selection,
-        state_names: Sequence[states.TrialState] = (),
+        selection: views.trial_table.Selection,
+        state_names: Sequence[kinds.states.TrialState] = (),
     ) -> tuple[Sequence[int], int]:
         """Returns ids of what `select_and_count` returns, without reading whole records."""
         chosen = _choose_ids(self.get_table(experiment_id), selection, tuple(state_names))
         return selection.cut(chosen), len(chosen)
 
     @override
-    def get_table(self, experiment_id: int) -> trial_table.TrialTable:
+    def get_table(self, experiment_id: int) -> views.trial_table.TrialTable:
         with self.store.reading() as session:
             return tables.read_table(session, session.get_experiment(experiment_id))
 
@@ -194,10 +196,10 @@ class DirectCalls(calls.Calls):
             return tables.read_curves(session, experiment_id, metrics, trial_ids)
 
     @override
-    def list_best(self, experiment_id: int, *, top: int = 10) -> list[seeds.Standing]:
+    def list_best(self, experiment_id: int, *, top: int = 10) -> list[views.seeds.Standing]:
         with self.store.reading() as session:
             searcher = session.get_experiment(experiment_id).config.get("searcher", {})
-            return seeds.list_standings(session.list_trials(experiment_id), searcher, top)
+            return views.seeds.list_standings(session.list_trials(experiment_id), searcher, top)
 
     @override
     def get_importances(
@@ -205,8 +207,8 @@ class DirectCalls(calls.Calls):
         experiment_id: int,
         *,
         metric_name: str = "",
-        evaluator: importance.Evaluator = importance.Evaluator.AUTO,
-    ) -> importance.Importances:
+        evaluator: views.importance.Evaluator = views.importance.Evaluator.AUTO,
+    ) -> views.importance.Importances:
         # They take longer to import than what most commands read.
         from quintain.search import importance as importance_lib  # noqa: PLC0415
         from quintain.search import space  # noqa: PLC0415
@@ -244,7 +246,7 @@ class DirectCalls(calls.Calls):
         points = [
             (row.total_batches, value, row.time)
             for row in rows
-            if (value := curve.to_number(row.metrics.get(name))) is not None
+            if (value := kinds.curve.to_number(row.metrics.get(name))) is not None
             and (last is None or row.total_batches <= last)
         ]
         columns = [list(column) for column in zip(*points, strict=True)] or [[], [], []]
@@ -262,8 +264,10 @@ class DirectCalls(calls.Calls):
 
     def page_logs(
         self, page: log_pages.Page, *, trial_id: int | None = None, experiment_id: int | None = None
-    ) -> list[log.LogRow]:
+    ) -> list[kinds.log.LogRow]:
         """Returns lines of a trial, or of all trials of an experiment."""
+        from quintain.server import log_pages  # noqa: PLC0415 - as for the importances
+
         with self.store.reading() as session:
             _check_owner(session, experiment_id, trial_id)
             if trial_id is not None:
@@ -275,18 +279,18 @@ class DirectCalls(calls.Calls):
     @override
     def list_batch_metrics(
         self, trial_id: int, *, after_batches: int = -1
-    ) -> list[metric.BatchRow]:
+    ) -> list[kinds.metric.BatchRow]:
         with self.store.reading() as session:
             session.get_trial(trial_id)
             stored = session.list_batch_metrics(trial_id, after_batches=after_batches)
         return [
-            metric.BatchRow(number, values)
+            kinds.metric.BatchRow(number, values)
             for total, batches in stored
             for number, values in enumerate(batches, start=total - len(batches) + 1)
         ]
 
     @override
-    def get_checkpoint(self, uuid: str) -> checkpoint_lib.Checkpoint:
+    def get_checkpoint(self, uuid: str) -> kinds.checkpoint.Checkpoint:
         with self.store.reading() as session:
             try:
                 return session.get_checkpoint(uuid)
@@ -309,6 +313,8 @@ class DirectCalls(calls.Calls):
 
     @override
     def fetch_model_dir(self, experiment_id: int, directory: pathlib.Path) -> list[str]:
+        from quintain.server import checkpoint_files  # noqa: PLC0415 - as for the importances
+
         return checkpoint_files.StoredFiles.below(self.find_model_dir(experiment_id)).copy(
             directory
         )
@@ -325,7 +331,7 @@ class DirectCalls(calls.Calls):
 
     def list_spans(
         self, experiment_id: int | None = None, *, since: float | None = None
-    ) -> list[launch.Span]:
+    ) -> list[kinds.launch.Span]:
         """Returns when trials held slots, in the order in which they got them.
 
         Args:
@@ -342,6 +348,8 @@ class DirectCalls(calls.Calls):
         Raises:
             CheckpointError: If its files are not there.
         """
+        from quintain.server import checkpoint_files  # noqa: PLC0415 - as for the importances
+
         checkpoint = self.get_checkpoint(uuid)
         experiment = self.get_experiment(checkpoint.experiment_id)
         return checkpoint_files.find_checkpoint(checkpoint, experiment, self._home.checkpoints)
@@ -361,7 +369,7 @@ class DirectCalls(calls.Calls):
         return pathlib.Path(model_dir)
 
     @override
-    def list_orphans(self) -> list[checkpoint_lib.Orphan]:
+    def list_orphans(self) -> list[kinds.checkpoint.Orphan]:
         # It imports what commands that only read need not wait for.
         from quintain.master import orphans  # noqa: PLC0415
 
@@ -369,7 +377,7 @@ class DirectCalls(calls.Calls):
 
 
 def _check_owner(
-    session: "reading.Reader", experiment_id: int | None, trial_id: int | None = None
+    session: reading.Reader, experiment_id: int | None, trial_id: int | None = None
 ) -> None:
     if experiment_id is not None:
         session.get_experiment(experiment_id)
@@ -378,9 +386,9 @@ def _check_owner(
 
 
 def _choose_ids(
-    table: trial_table.TrialTable,
-    selection: trial_table.Selection,
-    names: Sequence[states.TrialState],
+    table: views.trial_table.TrialTable,
+    selection: views.trial_table.Selection,
+    names: Sequence[kinds.states.TrialState],
 ) -> list[int]:
     return [
         table.columns["id"][row]

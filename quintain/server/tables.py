@@ -1,5 +1,7 @@
 """Tables and curves of many trials, read from the store and written as the page takes them."""
 
+from __future__ import annotations
+
 import collections
 import json
 import struct
@@ -8,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from quintain import errors
-from quintain.records.rows import experiment as experiment_lib
-from quintain.records.rows import metric
-from quintain.records.views import trial_names, trial_table
+from quintain.records import rows as kinds
+from quintain.records import views
+from quintain.records.views import trial_names
 from quintain.server.feed import cursors
 
 if TYPE_CHECKING:
@@ -24,14 +26,14 @@ _MOST_BEHIND: Final = 1000
 
 
 def read_table(
-    session: "reading.Reader", experiment: experiment_lib.Experiment
-) -> trial_table.TrialTable:
+    session: reading.Reader, experiment: kinds.experiment.Experiment
+) -> views.trial_table.TrialTable:
     """Reads all trials of an experiment."""
-    columns = session.read_trial_columns(experiment.id, (*trial_table.COLUMNS, "hparams"))
-    hparams = trial_table.to_hparam_columns(columns.pop("hparams"))
+    columns = session.read_trial_columns(experiment.id, (*views.trial_table.COLUMNS, "hparams"))
+    hparams = views.trial_table.to_hparam_columns(columns.pop("hparams"))
     searcher = experiment.config.get("searcher", {})
     curves = session.read_curve_columns(experiment.id)
-    return trial_table.TrialTable(
+    return views.trial_table.TrialTable(
         cursors.find_newest(session),
         len(columns["id"]),
         columns,
@@ -42,7 +44,7 @@ def read_table(
 
 def _to_metrics(
     curves: Mapping[str, list[Any]], ids: Sequence[int], searcher: Mapping[str, Any]
-) -> dict[str, trial_table.MetricColumns]:
+) -> dict[str, views.trial_table.MetricColumns]:
     rows_by_name: dict[tuple[str, str], list[int]] = collections.defaultdict(list)
     for row, pair in enumerate(zip(curves["group"], curves["name"], strict=True)):
         rows_by_name[pair].append(row)
@@ -58,12 +60,12 @@ def _to_metrics(
                 part: [None if (at := places.get(one)) is None else column[at] for one in ids]
                 for part, column in values.items()
             }
-        best = trial_table.find_best_statistic(name, searcher)
-        found[f"{group}/{name}"] = trial_table.MetricColumns(best, **values)
+        best = views.trial_table.find_best_statistic(name, searcher)
+        found[f"{group}/{name}"] = views.trial_table.MetricColumns(best, **values)
     return found
 
 
-def write_table(table: trial_table.TrialTable) -> bytes:
+def write_table(table: views.trial_table.TrialTable) -> bytes:
     """Returns a table as JSON."""
     # Several times as fast as the standard library, for numbers above all.
     import pydantic_core  # noqa: PLC0415 - commands that show no table need not wait for it
@@ -79,7 +81,7 @@ class WrittenTables:
         self._kept: dict[int, tuple[str, bytes]] = {}
         self._lock = threading.Lock()
 
-    def write(self, session: "reading.Reader", experiment: experiment_lib.Experiment) -> bytes:
+    def write(self, session: reading.Reader, experiment: kinds.experiment.Experiment) -> bytes:
         """Returns the table of an experiment."""
         with self._lock:
             cursor, text = self._kept.pop(experiment.id, ("", b""))
@@ -93,7 +95,7 @@ class WrittenTables:
         return text
 
 
-def _is_true(session: "reading.Reader", experiment_id: int, cursor: str) -> bool:
+def _is_true(session: reading.Reader, experiment_id: int, cursor: str) -> bool:
     """Returns whether nothing of an experiment has changed since a cursor, not long ago."""
     start = cursors.parse(cursor, cursors.find_home(session))
     oldest, newest = session.get_change_bounds()
@@ -104,7 +106,7 @@ def _is_true(session: "reading.Reader", experiment_id: int, cursor: str) -> bool
 
 
 def read_curves(
-    session: "reading.Reader",
+    session: reading.Reader,
     experiment_id: int,
     names: Sequence[str],
     trial_ids: Sequence[int],
@@ -141,23 +143,23 @@ def read_curves(
     return b"".join([struct.pack("<I", len(header)), header, *(curve[2] for curve in curves)])
 
 
-def parse_metric(name: str) -> tuple[metric.MetricGroup, str]:
+def parse_metric(name: str) -> tuple[kinds.metric.MetricGroup, str]:
     """Returns group and name of a metric such as `validation/accuracy`.
 
     Raises:
         ConfigError: If it has no group.
     """
     group, divider, bare = name.partition("/")
-    groups = [each.value for each in metric.MetricGroup]
+    groups = [each.value for each in kinds.metric.MetricGroup]
     if not divider or group not in groups:
         raise errors.ConfigError(
             f"metric: got {errors.show(name)}, expected a group ({', '.join(groups)}), a slash, "
             "and a name, such as 'validation/accuracy'."
         )
-    return metric.MetricGroup(group), bare
+    return kinds.metric.MetricGroup(group), bare
 
 
-def find_metric(name: str, table: trial_table.TrialTable) -> str:
+def find_metric(name: str, table: views.trial_table.TrialTable) -> str:
     """Returns the full name, without statistic, of a metric that a user names.
 
     Args:

@@ -13,46 +13,31 @@ import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from quintain.records import team
-from quintain.records.rows import (
-    change,
-    checkpoint,
-    codec,
-    curve,
-    deletion,
-    experiment,
-    launch,
-    log,
-    metric,
-    node,
-    registered_model,
-    sent_metrics,
-    trial,
-)
+from quintain.records.rows import codec
 
-TABLES: Final[dict[type[Any], str]] = {
-    experiment.Experiment: "experiments",
-    trial.TrialRecord: "trials",
-    metric.MetricRow: "metrics",
-    curve.Curve: "curves",
-    checkpoint.Checkpoint: "checkpoints",
-    log.LogRow: "logs",
-    launch.Launch: "runs",
-    launch.Span: "spans",
-    change.Change: "changes",
-    deletion.Deletion: "deletions",
-    sent_metrics.SentMetrics: "sent_metrics",
-    node.KnownNode: "nodes",
-    registered_model.ModelVersion: "model_versions",
-    registered_model.AliasMove: "model_aliases",
-    team.AuditEntry: "audit",
-    team.Grant: "grants",
+TABLES: Final[dict[str, str]] = {
+    "Experiment": "experiments",
+    "TrialRecord": "trials",
+    "MetricRow": "metrics",
+    "Curve": "curves",
+    "Checkpoint": "checkpoints",
+    "LogRow": "logs",
+    "Launch": "runs",
+    "Span": "spans",
+    "Change": "changes",
+    "Deletion": "deletions",
+    "SentMetrics": "sent_metrics",
+    "KnownNode": "nodes",
+    "ModelVersion": "model_versions",
+    "AliasMove": "model_aliases",
+    "AuditEntry": "audit",
+    "Grant": "grants",
 }
-"""The table of each kind of record."""
+"""The table of each kind of record, by its name: most commands read few kinds."""
 
 _HELD: Final = "FROM spans WHERE spans.trial_id = trials.id AND spans.end_time"
-DERIVED: Final[dict[type[Any], dict[str, str]]] = {
-    trial.TrialRecord: {
+DERIVED: Final[dict[str, dict[str, str]]] = {
+    "TrialRecord": {
         "held_secs": f"(SELECT COALESCE(SUM(end_time - start_time), 0.0) {_HELD} IS NOT NULL)",
         "held_since": f"(SELECT MIN(start_time) {_HELD} IS NULL)",
     }
@@ -143,14 +128,14 @@ def list_names(kind: Any) -> tuple[str, ...]:
 
 @functools.cache
 def _list_fields(kind: Any) -> tuple[str, ...]:
-    derived = DERIVED.get(kind, {})
+    derived = DERIVED.get(kind.__name__, {})
     return tuple(field.name for field in dataclasses.fields(kind) if field.name not in derived)
 
 
 def select(kind: Any, names: Iterable[str], instead: Mapping[str, str] | None = None) -> str:
     """Returns the columns of a query for fields of records; `instead` has others for some."""
     # `group` is a word of SQL.
-    others = {**DERIVED.get(kind, {}), **(instead or {})}
+    others = {**DERIVED.get(kind.__name__, {}), **(instead or {})}
     return ", ".join(others.get(name, f'"{name}"') for name in names)
 
 

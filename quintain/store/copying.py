@@ -33,7 +33,7 @@ def copy(
         StoreError: If a database refuses, or a master has it; the target stays as it is.
     """
     target.hold(lambda _: None)
-    tables = [table for table in schema.TABLES if table not in _KEPT_BY_THE_TARGET]
+    tables = [table for table in schema.list_tables() if table not in _KEPT_BY_THE_TARGET]
     with source.database.reading() as reading, target.database.writing() as writing:
         filled = {table: _count(writing, table) for table in tables}
         if any(filled.values()):
@@ -63,7 +63,7 @@ def _copy_table(
     writing: statements.Runner,
     tell: Tell,
 ) -> None:
-    keys, kinds, _ = schema.TABLES[table]
+    keys, kinds, _ = schema.list_tables()[table]
     listed = ", ".join(f'"{name}"' for name in kinds)
     order = ", ".join(f'"{name}"' for name in keys)
     readers = {name: _find_reader(kinds[name], is_sqlite=writing.is_sqlite) for name in kinds}
@@ -112,7 +112,7 @@ def _count(runner: statements.Runner, table: str) -> int:
 
 def _copy_numbers(reading: statements.Runner, writing: statements.Runner) -> None:
     """Makes the target go on with numbers after all that the source ever gave."""
-    numbered = {name for name, table in schema.TABLES.items() if "id" in table.columns}
+    numbered = {name for name, table in schema.list_tables().items() if "id" in table.columns}
     name, last = ("name", "seq") if reading.is_sqlite else ("table_name", "last_id")
     origin = "sqlite_sequence" if reading.is_sqlite else "last_ids"
     found: Mapping[str, int] = dict(reading.run(f"SELECT {name}, {last} FROM {origin}", {}))

@@ -22,9 +22,9 @@ class Queries:
         self, kind: type[R], where: "Where", order: str, instead: Mapping[str, str] | None = None
     ) -> list[R]:
         """Returns records; `instead` has what is read in place of columns."""
-        names = (*columns.list_names(kind), *columns.DERIVED.get(kind, {}))
+        names = (*columns.list_names(kind), *columns.DERIVED.get(kind.__name__, {}))
         fields = columns.select(kind, names, instead)
-        query = f"SELECT {fields} FROM {columns.TABLES[kind]} {where} {order}"
+        query = f"SELECT {fields} FROM {columns.TABLES[kind.__name__]} {where} {order}"
         return [columns.to_record(kind, row) for row in self._select(query, where.values)]
 
     def _get(self, kind: type[R], key: str, value: Any) -> R:
@@ -51,7 +51,7 @@ class Queries:
             raise error
 
     def _missing(self, kind: type[Any], key: str, value: Any) -> errors.NotFoundError:
-        table = columns.TABLES[kind]
+        table = columns.TABLES[kind.__name__]
         if isinstance(value, str):
             query = f"SELECT {key} FROM {table} WHERE substr({key}, 1, 4) = :start LIMIT 3"
             start = columns.to_text(value[:4]) or "-"

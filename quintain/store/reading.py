@@ -1,26 +1,15 @@
 """Queries of a read transaction."""
 
+from __future__ import annotations
+
 import itertools
 import json
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from quintain import errors
+from quintain.records import rows as kinds
 from quintain.records import team
-from quintain.records.rows import (
-    change,
-    checkpoint,
-    deletion,
-    experiment,
-    launch,
-    log,
-    metric,
-    node,
-    registered_model,
-    sent_metrics,
-    states,
-    trial,
-)
 from quintain.store import queries, table_reading
 
 _LONG_FIELDS: Final = ("files", "config", "origin")
@@ -34,14 +23,14 @@ class Reader(table_reading.TableReader):
 
     # Experiments
 
-    def get_experiment(self, experiment_id: int) -> experiment.Experiment:
+    def get_experiment(self, experiment_id: int) -> kinds.experiment.Experiment:
         """Returns an experiment; one whose row can't be read is a `DamagedExperiment`.
 
         Raises:
             NotFoundError: If there is none of this id.
         """
         try:
-            return self._get(experiment.Experiment, "id", experiment_id)
+            return self._get(kinds.experiment.Experiment, "id", experiment_id)
         except self._damage as error:
             self._check_damage(error)
             return _describe_damaged(experiment_id, error)
@@ -50,10 +39,10 @@ class Reader(table_reading.TableReader):
         self,
         *,
         include_archived: bool = False,
-        states: Collection[states.ExperimentState] = (),
+        states: Collection[kinds.states.ExperimentState] = (),
         labels: Collection[str] = (),
         projects: Collection[str] = (),
-    ) -> list[experiment.Experiment]:
+    ) -> list[kinds.experiment.Experiment]:
         """Returns experiments in the order of their ids; damaged ones as `get_experiment` does.
 
         Args:
@@ -67,7 +56,7 @@ class Reader(table_reading.TableReader):
             where.add("NOT is_archived")
         where.add_any("state", states)
         try:
-            found = self._list(experiment.Experiment, where, "ORDER BY id")
+            found = self._list(kinds.experiment.Experiment, where, "ORDER BY id")
         except self._damage as error:
             self._check_damage(error)
             # One by one, so that the others are there.
@@ -79,29 +68,33 @@ class Reader(table_reading.TableReader):
             if set(labels) <= set(record.labels) and (not projects or record.project in projects)
         ]
 
+    def has_experiments(self) -> bool:
+        """Returns whether there is any, archived or damaged ones among them."""
+        return bool(self._find_value("SELECT COUNT(*) FROM experiments"))
+
     def get_last_experiment_id(self) -> int:
         """Returns the largest number that an experiment has, or ever had; 0 if none had one."""
         return self._find_last_id("experiments")
 
     # Trials
 
-    def get_trial(self, trial_id: int) -> trial.TrialRecord:
+    def get_trial(self, trial_id: int) -> kinds.trial.TrialRecord:
         """Returns a trial.
 
         Raises:
             NotFoundError: If there is none of this id.
         """
-        return self._get(trial.TrialRecord, "id", trial_id)
+        return self._get(kinds.trial.TrialRecord, "id", trial_id)
 
     def list_trials(
         self,
         experiment_id: int | None = None,
         *,
-        states: Collection[states.TrialState] = (),
+        states: Collection[kinds.states.TrialState] = (),
         ids: Collection[int] | None = None,
         limit: int | None = None,
         offset: int = 0,
-    ) -> list[trial.TrialRecord]:
+    ) -> list[kinds.trial.TrialRecord]:
         """Returns trials in the order of their ids.
 
         Args:
@@ -116,9 +109,9 @@ class Reader(table_reading.TableReader):
         if ids is not None:  # They may be more than a query can have values.
             where.add(f"id IN ({', '.join(str(int(each)) for each in ids) or 'NULL'})")
         if limit is None and not offset:
-            return self._list(trial.TrialRecord, where, "ORDER BY id")
+            return self._list(kinds.trial.TrialRecord, where, "ORDER BY id")
         where.values |= {"limit": _MOST_ROWS if limit is None else limit, "offset": offset}
-        return self._list(trial.TrialRecord, where, "ORDER BY id LIMIT :limit OFFSET :offset")
+        return self._list(kinds.trial.TrialRecord, where, "ORDER BY id LIMIT :limit OFFSET :offset")
 
     # Events
 
@@ -145,8 +138,12 @@ class Reader(table_reading.TableReader):
     # Metrics
 
     def list_metrics(
-        self, trial_id: int, *, group: metric.MetricGroup | None = None, after_batches: int = -1
-    ) -> list[metric.MetricRow]:
+        self,
+        trial_id: int,
+        *,
+        group: kinds.metric.MetricGroup | None = None,
+        after_batches: int = -1,
+    ) -> list[kinds.metric.MetricRow]:
         """Returns the metrics of a trial in the order of batches.
 
         Args:
@@ -156,11 +153,11 @@ class Reader(table_reading.TableReader):
         """
         where = queries.Where(trial_id=trial_id, group=group)
         if group is None:
-            where.add('"group" != :system', system=metric.MetricGroup.SYSTEM.value)
+            where.add('"group" != :system', system=kinds.metric.MetricGroup.SYSTEM.value)
         where.add("total_batches > :after", after=after_batches)
-        return self._list(metric.MetricRow, where, "ORDER BY total_batches, id")
+        return self._list(kinds.metric.MetricRow, where, "ORDER BY total_batches, id")
 
-    def list_metrics_since(self, trial_id: int, first_row_id: int) -> list[metric.MetricRow]:
+    def list_metrics_since(self, trial_id: int, first_row_id: int) -> list[kinds.metric.MetricRow]:
         """Returns metrics of a trial, of all groups, in the order in which they were stored.
 
         Args:
@@ -169,7 +166,7 @@ class Reader(table_reading.TableReader):
         """
         where = queries.Where(trial_id=trial_id)
         where.add("id >= :first", first=first_row_id)
-        return self._list(metric.MetricRow, where, "ORDER BY id")
+        return self._list(kinds.metric.MetricRow, where, "ORDER BY id")
 
     def list_batch_metrics(
         self, trial_id: int, *, after_batches: int = -1
@@ -188,21 +185,21 @@ class Reader(table_reading.TableReader):
 
     # Checkpoints
 
-    def get_checkpoint(self, uuid: str) -> checkpoint.Checkpoint:
+    def get_checkpoint(self, uuid: str) -> kinds.checkpoint.Checkpoint:
         """Returns a checkpoint.
 
         Raises:
             NotFoundError: If there is none of this UUID.
         """
-        return self._get(checkpoint.Checkpoint, "uuid", uuid)
+        return self._get(kinds.checkpoint.Checkpoint, "uuid", uuid)
 
     def list_checkpoints(
         self,
         *,
         experiment_id: int | None = None,
         trial_id: int | None = None,
-        states: Collection[checkpoint.CheckpointState] = (),
-    ) -> list[checkpoint.Checkpoint]:
+        states: Collection[kinds.checkpoint.CheckpointState] = (),
+    ) -> list[kinds.checkpoint.Checkpoint]:
         """Returns checkpoints in the order of trials and batches.
 
         Args:
@@ -212,7 +209,9 @@ class Reader(table_reading.TableReader):
         """
         where = queries.Where(experiment_id=experiment_id, trial_id=trial_id)
         where.add_any("state", states)
-        return self._list(checkpoint.Checkpoint, where, "ORDER BY trial_id, total_batches, time")
+        return self._list(
+            kinds.checkpoint.Checkpoint, where, "ORDER BY trial_id, total_batches, time"
+        )
 
     def list_checkpoint_uuids(self) -> set[str]:
         """Returns the UUIDs of all checkpoints."""
@@ -220,13 +219,15 @@ class Reader(table_reading.TableReader):
 
     # Logs
 
-    def list_logs(self, trial_id: int, which: log.LogFilter = log.ALL) -> list[log.LogRow]:
+    def list_logs(
+        self, trial_id: int, which: kinds.log.LogFilter = kinds.log.ALL
+    ) -> list[kinds.log.LogRow]:
         """Returns lines of a trial."""
         return self._list_logs(queries.Where(trial_id=trial_id), which)
 
     def list_experiment_logs(
-        self, experiment_id: int, which: log.LogFilter = log.ALL
-    ) -> list[log.LogRow]:
+        self, experiment_id: int, which: kinds.log.LogFilter = kinds.log.ALL
+    ) -> list[kinds.log.LogRow]:
         """Returns lines of all trials of an experiment."""
         trials = "FROM trials WHERE experiment_id = :experiment_id"
         # The lines are looked through in their order, which ends with the page: from the first to
@@ -240,7 +241,9 @@ class Reader(table_reading.TableReader):
         where.add(f"+trial_id IN (SELECT id {trials})")
         return self._list_logs(where, which)
 
-    def _list_logs(self, where: queries.Where, which: log.LogFilter) -> list[log.LogRow]:
+    def _list_logs(
+        self, where: queries.Where, which: kinds.log.LogFilter
+    ) -> list[kinds.log.LogRow]:
         where.add("id > :after", after=which.after)
         if which.before is not None:
             where.add("id < :before", before=which.before)
@@ -252,19 +255,19 @@ class Reader(table_reading.TableReader):
         where.add_like("text", which.like, is_sqlite=self._is_sqlite)
         where.values["limit"] = which.num_wanted
         if which.is_backward:
-            return self._list(log.LogRow, where, "ORDER BY id DESC LIMIT :limit")[::-1]
-        return self._list(log.LogRow, where, "ORDER BY id LIMIT :limit")
+            return self._list(kinds.log.LogRow, where, "ORDER BY id DESC LIMIT :limit")[::-1]
+        return self._list(kinds.log.LogRow, where, "ORDER BY id LIMIT :limit")
 
     # Processes
 
-    def list_launches(self, *, trial_id: int | None = None) -> list[launch.Launch]:
+    def list_launches(self, *, trial_id: int | None = None) -> list[kinds.launch.Launch]:
         """Returns the processes of a trial, or of all, in the order of trials."""
         where = queries.Where(trial_id=trial_id)
-        return self._list(launch.Launch, where, "ORDER BY trial_id, launch_id")
+        return self._list(kinds.launch.Launch, where, "ORDER BY trial_id, launch_id")
 
     def list_spans(
         self, experiment_id: int | None = None, since: float | None = None
-    ) -> list[launch.Span]:
+    ) -> list[kinds.launch.Span]:
         """Returns which processes held which slots, in the order of their starts.
 
         Args:
@@ -274,7 +277,7 @@ class Reader(table_reading.TableReader):
         where = queries.Where(experiment_id=experiment_id)
         if since is not None:
             where.add("(end_time IS NULL OR end_time > :since)", since=since)
-        return self._list(launch.Span, where, "ORDER BY start_time, launch_id")
+        return self._list(kinds.launch.Span, where, "ORDER BY start_time, launch_id")
 
     # Users
 
@@ -306,25 +309,25 @@ class Reader(table_reading.TableReader):
 
     # Machines and loggers
 
-    def list_nodes(self) -> list[node.KnownNode]:
+    def list_nodes(self) -> list[kinds.node.KnownNode]:
         """Returns the machines that have ever called, in the order of their names."""
-        return self._list(node.KnownNode, queries.Where(), "ORDER BY name")
+        return self._list(kinds.node.KnownNode, queries.Where(), "ORDER BY name")
 
-    def list_sent_metrics(self, experiment_id: int) -> list[sent_metrics.SentMetrics]:
+    def list_sent_metrics(self, experiment_id: int) -> list[kinds.sent_metrics.SentMetrics]:
         """Returns how far the metrics of an experiment's trials were sent to loggers."""
         where = queries.Where()
         where.add(
             "trial_id IN (SELECT id FROM trials WHERE experiment_id = :owner)", owner=experiment_id
         )
-        return self._list(sent_metrics.SentMetrics, where, "ORDER BY trial_id, logger")
+        return self._list(kinds.sent_metrics.SentMetrics, where, "ORDER BY trial_id, logger")
 
     # Registered models
 
-    def list_models(self) -> list[registered_model.RegisteredModel]:
+    def list_models(self) -> list[kinds.registered_model.RegisteredModel]:
         """Returns all models by name; versions without their files, configs and origins."""
         return self._list_models(queries.Where(), dict.fromkeys(_LONG_FIELDS, "'{}'"))
 
-    def get_model(self, name: str) -> registered_model.RegisteredModel:
+    def get_model(self, name: str) -> kinds.registered_model.RegisteredModel:
         """Returns a model with all that is kept of its versions.
 
         Raises:
@@ -341,8 +344,8 @@ class Reader(table_reading.TableReader):
 
     def _list_models(
         self, where: queries.Where, instead: Mapping[str, str]
-    ) -> list[registered_model.RegisteredModel]:
-        versions, moves = registered_model.ModelVersion, registered_model.AliasMove
+    ) -> list[kinds.registered_model.RegisteredModel]:
+        versions, moves = kinds.registered_model.ModelVersion, kinds.registered_model.AliasMove
         all_versions = self._list(versions, where, "ORDER BY name, version", instead)
         all_moves = self._list(moves, where, "ORDER BY id")
         models = []
@@ -352,7 +355,7 @@ class Reader(table_reading.TableReader):
             aliases = {each.alias: each.version for each in history}
             usable = {each.version for each in own if not each.is_deleted}
             aliases = {alias: number for alias, number in aliases.items() if number in usable}
-            models.append(registered_model.RegisteredModel(name, aliases, own, history))
+            models.append(kinds.registered_model.RegisteredModel(name, aliases, own, history))
         return models
 
     def find_registered(self) -> dict[str, str]:
@@ -365,7 +368,7 @@ class Reader(table_reading.TableReader):
 
     # Changes
 
-    def list_changes(self, after: int, limit: int = 1000) -> list[change.Change]:
+    def list_changes(self, after: int, limit: int = 1000) -> list[kinds.change.Change]:
         """Returns the changes after one, in order.
 
         Args:
@@ -375,7 +378,7 @@ class Reader(table_reading.TableReader):
         where = queries.Where()
         where.add("id > :after", after=after)
         where.values["limit"] = limit
-        return self._list(change.Change, where, "ORDER BY id LIMIT :limit")
+        return self._list(kinds.change.Change, where, "ORDER BY id LIMIT :limit")
 
     def get_change_bounds(self) -> tuple[int, int]:
         """Returns the numbers after which all changes are kept, and of the newest there ever was.
@@ -393,16 +396,16 @@ class Reader(table_reading.TableReader):
         found: str | None = self._find_value("SELECT home_id FROM home")
         return found
 
-    def list_deletions(self) -> list[deletion.Deletion]:
+    def list_deletions(self) -> list[kinds.deletion.Deletion]:
         """Returns what is to be deleted, in the order in which it was noted."""
-        return self._list(deletion.Deletion, queries.Where(), "ORDER BY id")
+        return self._list(kinds.deletion.Deletion, queries.Where(), "ORDER BY id")
 
 
-def _describe_damaged(experiment_id: int, error: Exception) -> experiment.Experiment:
+def _describe_damaged(experiment_id: int, error: Exception) -> kinds.experiment.Experiment:
     """Returns what stands for an experiment whose row can't be read."""
-    return experiment.DamagedExperiment(
+    return kinds.experiment.DamagedExperiment(
         id=experiment_id,
-        state=states.ExperimentState.ERROR,
+        state=kinds.states.ExperimentState.ERROR,
         config={"name": "(damaged)"},
         original_config="",
         model_dir="",

@@ -1,27 +1,15 @@
 """Session: reads and writes in one transaction of the store."""
 
+from __future__ import annotations
+
 import dataclasses
 import time
 from collections.abc import Collection, Sequence
 from typing import Any, Final, TypeVar
 
 from quintain import errors
+from quintain.records import rows as kinds
 from quintain.records import team
-from quintain.records.rows import (
-    change,
-    checkpoint,
-    curve,
-    deletion,
-    experiment,
-    launch,
-    log,
-    metric,
-    node,
-    registered_model,
-    sent_metrics,
-    states,
-    trial,
-)
 from quintain.store import columns, queries, reading, statements
 
 NUM_KEPT_CHANGES: Final = 100_000
@@ -39,29 +27,29 @@ class Session(reading.Reader):
         super().__init__(runner)
         # What `Change.ref` is of each thing that has changed.
         self._changes: dict[
-            tuple[change.ChangeKind, int, int | None, str | None], str | int | None
+            tuple[kinds.change.ChangeKind, int, int | None, str | None], str | int | None
         ] = {}
         self._owners: dict[int, int] = {}
 
     # Experiments
 
-    def add_experiment(self, record: experiment.Experiment) -> experiment.Experiment:
+    def add_experiment(self, record: kinds.experiment.Experiment) -> kinds.experiment.Experiment:
         """Stores a new experiment and returns it; one whose id is 0 gets the next id."""
         added = self._add(record)
-        self._note(change.ChangeKind.EXPERIMENT, added.id)
+        self._note(kinds.change.ChangeKind.EXPERIMENT, added.id)
         return added
 
-    def update_experiment(self, record: experiment.Experiment) -> None:
+    def update_experiment(self, record: kinds.experiment.Experiment) -> None:
         """Replaces the experiment of the same id.
 
         Raises:
             NotFoundError: If there is none.
             StateError: If its row is damaged; what is left of it stays.
         """
-        if isinstance(record, experiment.DamagedExperiment):
+        if isinstance(record, kinds.experiment.DamagedExperiment):
             raise errors.StateError(f"Experiment {record.id}: {record.reason}")
         self._update(record)
-        self._note(change.ChangeKind.EXPERIMENT, record.id)
+        self._note(kinds.change.ChangeKind.EXPERIMENT, record.id)
 
     def delete_experiment(self, experiment_id: int) -> None:
         """Deletes an experiment with all that belongs to it.
@@ -71,17 +59,17 @@ class Session(reading.Reader):
         """
         self.get_experiment(experiment_id)
         self._run("DELETE FROM experiments WHERE id = :id", id=experiment_id)
-        self._note(change.ChangeKind.EXPERIMENT_DELETED, experiment_id)
+        self._note(kinds.change.ChangeKind.EXPERIMENT_DELETED, experiment_id)
 
     # Trials
 
-    def add_trial(self, record: trial.TrialRecord) -> trial.TrialRecord:
+    def add_trial(self, record: kinds.trial.TrialRecord) -> kinds.trial.TrialRecord:
         """Stores a new trial and returns it; one whose id is 0 gets the next id."""
         added = self._add(record)
         self._note_trial(added)
         return added
 
-    def update_trial(self, record: trial.TrialRecord) -> None:
+    def update_trial(self, record: kinds.trial.TrialRecord) -> None:
         """Replaces the trial of the same id; its note, which is the user's, stays.
 
         Raises:
@@ -90,7 +78,7 @@ class Session(reading.Reader):
         self._update(record, kept=("note",))
         self._note_trial(record)
 
-    def set_trial_note(self, trial_id: int, note: str) -> trial.TrialRecord:
+    def set_trial_note(self, trial_id: int, note: str) -> kinds.trial.TrialRecord:
         """Replaces the note of a trial and returns the trial.
 
         Raises:
@@ -102,18 +90,18 @@ class Session(reading.Reader):
         self._note_trial(record)
         return record
 
-    def _note_trial(self, record: trial.TrialRecord) -> None:
+    def _note_trial(self, record: kinds.trial.TrialRecord) -> None:
         self._owners[record.id] = record.experiment_id
-        self._note(change.ChangeKind.TRIAL, record.experiment_id, record.id)
+        self._note(kinds.change.ChangeKind.TRIAL, record.experiment_id, record.id)
 
     def end_trials(
-        self, experiment_id: int, state: states.TrialState, reason: str, end_time: float
+        self, experiment_id: int, state: kinds.states.TrialState, reason: str, end_time: float
     ) -> None:
         """Ends those trials of an experiment that have not ended, without reading them."""
         where = queries.Where(experiment_id=experiment_id)
-        where.add_any("state", [each for each in states.TrialState if not each.is_terminal])
+        where.add_any("state", [each for each in kinds.states.TrialState if not each.is_terminal])
         for (trial_id,) in list(self._select(f"SELECT id FROM trials {where}", where.values)):
-            self._note(change.ChangeKind.TRIAL, experiment_id, trial_id)
+            self._note(kinds.change.ChangeKind.TRIAL, experiment_id, trial_id)
         self._run(
             f"UPDATE trials SET state = :last, reason = :reason, end_time = :end_time {where}",
             **where.values,
@@ -131,10 +119,10 @@ class Session(reading.Reader):
 
     # Metrics
 
-    def add_metrics(self, rows: Sequence[metric.MetricRow]) -> None:
+    def add_metrics(self, rows: Sequence[kinds.metric.MetricRow]) -> None:
         """Stores metrics. Many rows at once are much faster than one at a time."""
-        self._add_all(rows, change.ChangeKind.METRICS)
-        for trial_id, points in curve.collect(rows).items():
+        self._add_all(rows, kinds.change.ChangeKind.METRICS)
+        for trial_id, points in kinds.curve.collect(rows).items():
             self._extend_curves(trial_id, points)
 
     def delete_metrics_after(self, trial_id: int, total_batches: int) -> None:
@@ -145,10 +133,10 @@ class Session(reading.Reader):
         where = queries.Where(trial_id=trial_id)
         where.add("total_batches > :total", total=total_batches)
         self._run(f"DELETE FROM batch_metrics {where}", **where.values)
-        where.add('"group" != :system', system=metric.MetricGroup.SYSTEM.value)
+        where.add('"group" != :system', system=kinds.metric.MetricGroup.SYSTEM.value)
         if self._run(f"DELETE FROM metrics {where}", **where.values):
             owner = self._find_owner(trial_id)
-            self._note(change.ChangeKind.CUT, owner, trial_id, total_batches)
+            self._note(kinds.change.ChangeKind.CUT, owner, trial_id, total_batches)
             self.rebuild_curves(trial_id)
 
     def rebuild_curves(self, trial_id: int) -> None:
@@ -156,27 +144,31 @@ class Session(reading.Reader):
         self._run("DELETE FROM curves WHERE trial_id = :trial_id", trial_id=trial_id)
         rows = self._list_rows(trial_id)
         if rows:
-            self._save_curves(curve.build(self._find_owner(trial_id), rows))
+            self._save_curves(kinds.curve.build(self._find_owner(trial_id), rows))
 
-    def _extend_curves(self, trial_id: int, points: dict[curve.Metric, list[curve.Point]]) -> None:
+    def _extend_curves(
+        self, trial_id: int, points: dict[kinds.curve.Metric, list[kinds.curve.Point]]
+    ) -> None:
         """Adds points, whose metrics are stored, to the curves of a trial."""
         # As the names are stored: under others, those that are there would not be found.
         points = {(group, columns.to_text(name)): new for (group, name), new in points.items()}
         where = queries.Where(trial_id=trial_id)
         where.add_any("group", {group for group, _ in points})
-        known = {(each.group, each.name): each for each in self._list(curve.Curve, where, "")}
+        known = {(each.group, each.name): each for each in self._list(kinds.curve.Curve, where, "")}
         owner = self._find_owner(trial_id)
         extended = []
         for which, new in points.items():
-            former = known.get(which) or curve.Curve(owner, trial_id, *which)
+            former = known.get(which) or kinds.curve.Curve(owner, trial_id, *which)
             if not (self._check_whole(former) and former.may_extend(new)):
                 self.rebuild_curves(trial_id)
                 return
             extended.append(former.extend(new))
         self._save_curves(extended)
 
-    def _save_curves(self, curves: Sequence[curve.Curve]) -> None:
-        self._runner.run_all(statements.save(curve.Curve), [self._to_row(each) for each in curves])
+    def _save_curves(self, curves: Sequence[kinds.curve.Curve]) -> None:
+        self._runner.run_all(
+            statements.save(kinds.curve.Curve), [self._to_row(each) for each in curves]
+        )
 
     def add_batch_metrics(
         self, trial_id: int, total_batches: int, batch_metrics: Sequence[dict[str, Any]]
@@ -194,13 +186,13 @@ class Session(reading.Reader):
 
     # Checkpoints
 
-    def add_checkpoint(self, record: checkpoint.Checkpoint) -> checkpoint.Checkpoint:
+    def add_checkpoint(self, record: kinds.checkpoint.Checkpoint) -> kinds.checkpoint.Checkpoint:
         """Stores a new checkpoint and returns it."""
         added = self._add(record)
         self._note_checkpoint(added)
         return added
 
-    def update_checkpoint(self, record: checkpoint.Checkpoint) -> None:
+    def update_checkpoint(self, record: kinds.checkpoint.Checkpoint) -> None:
         """Replaces the checkpoint of the same UUID.
 
         Raises:
@@ -209,30 +201,30 @@ class Session(reading.Reader):
         self._update(record)
         self._note_checkpoint(record)
 
-    def _note_checkpoint(self, record: checkpoint.Checkpoint) -> None:
-        kind = change.ChangeKind.CHECKPOINT
+    def _note_checkpoint(self, record: kinds.checkpoint.Checkpoint) -> None:
+        kind = kinds.change.ChangeKind.CHECKPOINT
         self._note(kind, record.experiment_id, record.trial_id, record.uuid)
 
     # Logs
 
-    def add_logs(self, rows: Sequence[log.LogRow]) -> None:
+    def add_logs(self, rows: Sequence[kinds.log.LogRow]) -> None:
         """Stores lines; they get their numbers in this order."""
-        self._add_all(rows, change.ChangeKind.LOGS)
+        self._add_all(rows, kinds.change.ChangeKind.LOGS)
 
     # Processes
 
-    def save_launch(self, record: launch.Launch) -> None:
+    def save_launch(self, record: kinds.launch.Launch) -> None:
         """Stores a process, or replaces the one of the same launch; its span begins."""
-        self._run(statements.save(launch.Launch), **self._to_row(record))
-        span = launch.Span(
+        self._run(statements.save(kinds.launch.Launch), **self._to_row(record))
+        span = kinds.launch.Span(
             record.launch_id,
             record.trial_id,
             record.experiment_id,
             record.slots,
             record.start_time,
         )
-        self._run(statements.add_new(launch.Span), **self._to_row(span))
-        self._note(change.ChangeKind.RUN, record.experiment_id, record.trial_id)
+        self._run(statements.add_new(kinds.launch.Span), **self._to_row(span))
+        self._note(kinds.change.ChangeKind.RUN, record.experiment_id, record.trial_id)
 
     def delete_launch(self, launch_id: str) -> None:
         """Forgets a process, whose span ends; one that is not known is no error."""
@@ -243,13 +235,13 @@ class Session(reading.Reader):
                 launch_id=launch_id,
                 now=time.time(),
             )
-            self._note(change.ChangeKind.RUN, experiment_id, trial_id)
+            self._note(kinds.change.ChangeKind.RUN, experiment_id, trial_id)
 
     # Machines
 
-    def save_node(self, record: node.KnownNode) -> None:
+    def save_node(self, record: kinds.node.KnownNode) -> None:
         """Stores what is known of a machine, or replaces it."""
-        self._run(statements.save(node.KnownNode), **self._to_row(record))
+        self._run(statements.save(kinds.node.KnownNode), **self._to_row(record))
 
     # Users
 
@@ -268,9 +260,9 @@ class Session(reading.Reader):
 
     # Loggers
 
-    def save_sent_metrics(self, record: sent_metrics.SentMetrics) -> None:
+    def save_sent_metrics(self, record: kinds.sent_metrics.SentMetrics) -> None:
         """Notes how far the metrics of a trial were sent to a logger."""
-        self._run(statements.save(sent_metrics.SentMetrics), **self._to_row(record))
+        self._run(statements.save(kinds.sent_metrics.SentMetrics), **self._to_row(record))
 
     # The home, and what is to be deleted in it
 
@@ -279,7 +271,7 @@ class Session(reading.Reader):
         self._run("DELETE FROM home")
         self._run("INSERT INTO home (home_id) VALUES (:home_id)", home_id=home_id)
 
-    def add_deletions(self, records: Sequence[deletion.Deletion]) -> None:
+    def add_deletions(self, records: Sequence[kinds.deletion.Deletion]) -> None:
         """Notes directories that are to be deleted."""
         self._add_all(records)
 
@@ -290,27 +282,27 @@ class Session(reading.Reader):
     # Registered models
 
     def add_model_version(
-        self, record: registered_model.ModelVersion
-    ) -> registered_model.ModelVersion:
+        self, record: kinds.registered_model.ModelVersion
+    ) -> kinds.registered_model.ModelVersion:
         """Stores a version of a model under the next number of its model, and returns it."""
         query = "SELECT max(version) FROM model_versions WHERE name = :name"
         newest = self._find_value(query, {"name": record.name}) or 0
-        self._note(change.ChangeKind.MODEL, change.NO_EXPERIMENT)
+        self._note(kinds.change.ChangeKind.MODEL, kinds.change.NO_EXPERIMENT)
         return self._add(dataclasses.replace(record, version=newest + 1))
 
-    def update_model_version(self, record: registered_model.ModelVersion) -> None:
+    def update_model_version(self, record: kinds.registered_model.ModelVersion) -> None:
         """Replaces the version of the same `id`.
 
         Raises:
             NotFoundError: If there is none.
         """
         self._update(record)
-        self._note(change.ChangeKind.MODEL, change.NO_EXPERIMENT)
+        self._note(kinds.change.ChangeKind.MODEL, kinds.change.NO_EXPERIMENT)
 
-    def add_alias_move(self, record: registered_model.AliasMove) -> None:
+    def add_alias_move(self, record: kinds.registered_model.AliasMove) -> None:
         """Lets an alias name a version from now on."""
         self._add(record)
-        self._note(change.ChangeKind.MODEL, change.NO_EXPERIMENT)
+        self._note(kinds.change.ChangeKind.MODEL, kinds.change.NO_EXPERIMENT)
 
     # Changes
 
@@ -330,7 +322,7 @@ class Session(reading.Reader):
 
     def _note(
         self,
-        kind: change.ChangeKind,
+        kind: kinds.change.ChangeKind,
         experiment_id: int,
         trial_id: int | None = None,
         ref: str | int | None = None,
@@ -359,19 +351,19 @@ class Session(reading.Reader):
         kind: Any = type(record)
         (key,) = statements.find_keys(kind)
         row = self._to_row(record)
-        value = self._runner.insert(columns.TABLES[kind], row, key)
+        value = self._runner.insert(columns.TABLES[kind.__name__], row, key)
         if key in row:
             return record
         fields = {name: getattr(record, name) for name in columns.list_names(kind)}
         added: R = kind(**{**fields, key: value})
         return added
 
-    def _add_all(self, records: Sequence[Any], kind: change.ChangeKind | None = None) -> None:
+    def _add_all(self, records: Sequence[Any], kind: kinds.change.ChangeKind | None = None) -> None:
         """Stores records of one kind; those of trials are noted as changes from the first on."""
         if not records:
             return
         first, *rows = [self._to_row(record) for record in records]
-        table = columns.TABLES[type(records[0])]
+        table = columns.TABLES[type(records[0]).__name__]
         first_id = self._runner.insert(table, first, "id")
         self._runner.insert_all(table, rows)
         if kind is not None:

@@ -93,7 +93,7 @@ class SqliteRunner(Runner):
         if known is not None:
             change = "UPDATE sqlite_sequence SET seq = max(seq, :number) WHERE name = :table"
             self._raw.execute(change, values)
-        elif schema.TABLES[table].is_autoincrement:
+        elif schema.list_tables()[table].is_autoincrement:
             new = "INSERT INTO sqlite_sequence (name, seq) VALUES (:table, :number)"
             self._raw.execute(new, values)
 
@@ -129,14 +129,14 @@ def update(kind: Any, kept: tuple[str, ...] = ()) -> str:
     (key,) = find_keys(kind)
     names = [name for name in columns.list_names(kind) if name != key and name not in kept]
     changed = ", ".join(f'"{name}" = :{name}' for name in names)
-    return f"UPDATE {columns.TABLES[kind]} SET {changed} WHERE {key} = :{key}"
+    return f"UPDATE {columns.TABLES[kind.__name__]} SET {changed} WHERE {key} = :{key}"
 
 
 @functools.cache
 def find_keys(kind: Any) -> tuple[str, ...]:
     """Returns the columns that tell records of a kind from each other."""
-    return schema.TABLES[columns.TABLES[kind]].keys
+    return schema.list_tables()[columns.TABLES[kind.__name__]].keys
 
 
 def _insert_record(kind: Any) -> str:
-    return insert(columns.TABLES[kind], columns.list_names(kind))
+    return insert(columns.TABLES[kind.__name__], columns.list_names(kind))

@@ -4,11 +4,13 @@ An experiment may have tens of thousands of trials, for which building records w
 than all else.
 """
 
+from __future__ import annotations
+
 import itertools
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from quintain.records.rows import change, curve, metric, states, trial
+from quintain.records import rows as kinds
 from quintain.store import columns, curve_reading, queries
 
 _NUM_ROWS: Final = 1000
@@ -47,7 +49,7 @@ class TableReader(curve_reading.CurveReader):
             experiment_id: The experiment.
             names: Fields of trials, as the store has them: hyperparameters are JSON.
         """
-        fields = columns.select(trial.TrialRecord, names)
+        fields = columns.select(kinds.trial.TrialRecord, names)
         query = f"SELECT {fields} FROM trials WHERE experiment_id = :id ORDER BY id"
         return _read_columns(names, self._select(query, {"id": experiment_id}))
 
@@ -61,7 +63,7 @@ class TableReader(curve_reading.CurveReader):
             f"SELECT {_quote(names)} FROM curves "
             'WHERE experiment_id = :id AND "group" != :system ORDER BY trial_id'
         )
-        values = {"id": experiment_id, "system": metric.MetricGroup.SYSTEM.value}
+        values = {"id": experiment_id, "system": kinds.metric.MetricGroup.SYSTEM.value}
         return _read_columns(names, self._select(query, values))
 
     def has_changed(self, experiment_id: int, after: int) -> bool:
@@ -75,14 +77,14 @@ class TableReader(curve_reading.CurveReader):
             "SELECT DISTINCT trial_id FROM changes "
             "WHERE id > :after AND experiment_id = :id AND kind = :kind"
         )
-        values = {"id": experiment_id, "after": after, "kind": change.ChangeKind.TRIAL.value}
+        values = {"id": experiment_id, "after": after, "kind": kinds.change.ChangeKind.TRIAL.value}
         return [trial_id for (trial_id,) in self._select(query, values)]
 
     def list_packed_curves(
         self,
         experiment_id: int,
         *,
-        names: Collection[tuple[metric.MetricGroup, str]] = (),
+        names: Collection[tuple[kinds.metric.MetricGroup, str]] = (),
         trial_ids: Collection[int] = (),
     ) -> list[tuple[int, str, bytes]]:
         """Returns trial, `group/name` and points of curves, in the order of trials.
@@ -95,13 +97,17 @@ class TableReader(curve_reading.CurveReader):
         where = curve_reading.choose_curves(experiment_id, names, trial_ids)
         query = f"SELECT trial_id, \"group\" || '/' || name, num_points, points FROM curves {where}"
         rows = list(self._select(f"{query} ORDER BY trial_id", where.values))
-        if all(len(row[3]) == curve.POINT_BYTES * curve.count_kept(row[2]) for row in rows):
+        if all(
+            len(row[3]) == kinds.curve.POINT_BYTES * kinds.curve.count_kept(row[2]) for row in rows
+        ):
             return [(row[0], row[1], row[3]) for row in rows]
         # Some are damaged, and are made anew there.
         found = self._list_curves(where)
         return [(each.trial_id, f"{each.group.value}/{each.name}", each.points) for each in found]
 
-    def count_own(self, experiment_id: int, states: Collection[states.TrialState] = ()) -> int:
+    def count_own(
+        self, experiment_id: int, states: Collection[kinds.states.TrialState] = ()
+    ) -> int:
         """Returns how many trials an experiment has.
 
         Args:

@@ -56,3 +56,16 @@ def test_cli_server_and_master_load_no_tensorflow():
 )
 def test_commands_load_what_they_need_only(module, unwanted):
     assert not list_loaded(f"import {module}") & unwanted
+
+
+@pytest.mark.parametrize("command", [["--help"], ["experiment", "list"]])
+def test_light_commands_load_only_records_that_they_show(command, tmp_path, monkeypatch):
+    monkeypatch.setenv("QUINTAIN_HOME", str(tmp_path / "home"))
+    run = "from quintain.cli import main\nwith contextlib.redirect_stdout(io.StringIO()):\n"
+
+    loaded = list_loaded(f"import contextlib, io\n{run}    assert main.run({command}) == 0")
+
+    views = {f"quintain.records.views.{name}" for name in ("master_status", "seeds", "trial_table")}
+    rows = {f"quintain.records.rows.{name}" for name in ("launch", "registered_model", "trial")}
+    rest = {"importlib.abc", "quintain.process.user_errors", "quintain.storage", "urllib3", "yaml"}
+    assert not loaded & (views | rows | rest)

@@ -27,8 +27,8 @@ def test_migrations_make_the_tables_of_the_schema(tmp_path):
         tables = dict(
             connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'")
         )
-        assert tables.keys() - {"alembic_version", "sqlite_sequence"} == schema.TABLES.keys()
-        for name, table in schema.TABLES.items():
+        assert tables.keys() - {"alembic_version", "sqlite_sequence"} == schema.list_tables().keys()
+        for name, table in schema.list_tables().items():
             found = connection.execute(
                 f"SELECT name, pk FROM pragma_table_info('{name}')"
             ).fetchall()

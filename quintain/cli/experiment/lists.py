@@ -1,5 +1,7 @@
 """`quintain experiment list|describe|best|...`: what there is."""
 
+from __future__ import annotations
+
 import dataclasses
 import pathlib
 import shlex
@@ -10,12 +12,11 @@ import click
 
 from quintain.cli import columns, connect, options, output, record_ids
 from quintain.cli.lazy_group import FlagCommand
-from quintain.records import team
+from quintain.records import rows as kinds
+from quintain.records import team, views
 from quintain.records.config import provenance as provenance_lib
 from quintain.records.rows import experiment as experiment_lib
 from quintain.records.rows import states
-from quintain.records.rows import trial as trial_lib
-from quintain.records.views import seeds
 from quintain.terminal import printable
 
 
@@ -126,11 +127,11 @@ def describe(experiment_ids: tuple[int, ...], provenance: bool, form: output.For
 
 def _print_experiment(
     experiment: experiment_lib.Experiment,
-    trials: Sequence[trial_lib.TrialRecord],
+    trials: Sequence[kinds.trial.TrialRecord],
     children: Sequence[int],
 ) -> None:
     searcher = experiment.config.get("searcher", {})
-    best = seeds.find_best(trials, searcher)
+    best = views.seeds.find_best(trials, searcher)
     resources = experiment.config.get("resources", {})
     output.print_fields(
         {

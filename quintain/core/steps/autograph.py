@@ -25,6 +25,7 @@ _OWN: Final = (
     "quintain.nlp.",
     "quintain.optimization.",
     "quintain.orbit.",
+    "quintain.run.fitting.",
 )
 """Modules whose steps call no code of the user's but tasks, metrics, and what Keras calls."""
 
@@ -97,4 +98,7 @@ def _is_of(part: Any, modules: tuple[str, ...]) -> bool:
 
 
 def _is_called_by_keras(model: object) -> bool:
-    return isinstance(model, keras.Layer) and _is_of(type(model).__call__, _KNOWN)
+    """Returns whether Keras calls a model, and its steps, if it has some, are Keras' own."""
+    steps = [getattr(model, name, None) for name in ("train_step", "test_step")]
+    own = [type(model).__call__, *(step for step in steps if step is not None)]
+    return isinstance(model, keras.Layer) and all(_is_of(each, _KNOWN) for each in own)

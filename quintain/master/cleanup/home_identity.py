@@ -169,7 +169,7 @@ def find_mismatch(home: pathlib.Path, store: store_lib.Store) -> str:
     """Returns why a database can't be that of a home, or an empty text if it may be."""
     with store.reading() as session:
         named = session.get_home_id()
-        is_empty = not session.list_experiments(include_archived=True)
+        is_empty = not session.has_experiments()
         last_id = session.get_last_experiment_id()
     own = read_id(home)
     if own is not None and is_foreign(home, named):

@@ -136,7 +136,7 @@ class Locks:
         )
 
     def _check_rights(self, connection: postgres_connection.Connection) -> None:
-        names = list(schema.TABLES)
+        names = list(schema.list_tables())
         row = connection.execute(_REFUSED_TABLES, [names]).fetchone()
         if row and row[0]:
             raise errors.StoreError(

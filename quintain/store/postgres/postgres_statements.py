@@ -144,7 +144,7 @@ class PostgresRunner(statements.Runner):
 
 @functools.cache
 def _has_id(table: str) -> bool:
-    return "id" in schema.TABLES[table].columns
+    return "id" in schema.list_tables()[table].columns
 
 
 @functools.lru_cache(maxsize=1024)

@@ -9,6 +9,7 @@ from quintain.core.steps import autograph
 from quintain.modeling import token_metrics
 from quintain.nlp.configs import translation as config
 from quintain.nlp.tasks import translation
+from quintain.run.fitting import keras_task
 
 
 class OfAnother(translation.TranslationTask):
@@ -45,6 +46,13 @@ class CallsItself(keras.Sequential):
 
     def __call__(self, inputs):
         return inputs
+
+
+class TrainsItself(keras.Sequential):
+    """A model with a step of its own, which `quintain.fit` calls."""
+
+    def train_step(self, data):
+        return {"loss": data}
 
 
 class Optimizer(keras.optimizers.SGD):
@@ -110,6 +118,16 @@ def raise_traced(error):
 
     with autograph.errors_unwrapped():
         tf.function(lambda: fail())()
+
+
+def test_the_step_of_a_keras_model_is_converted_if_a_user_wrote_it():
+    task = keras_task.KerasModelTask(keras_task.KerasModelConfig(), logging_dir="run")
+    replaced = keras.Sequential()
+    replaced.test_step = lambda data: {"loss": data}
+
+    assert not is_converted(task)
+    assert is_converted(task, TrainsItself())
+    assert is_converted(task, replaced)
 
 
 @pytest.mark.parametrize("error", [errors.ConfigError("a.b: wrong"), errors.DataError("no file")])
