@@ -22,6 +22,7 @@ import json
 import math
 import pathlib
 import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Sequence
@@ -43,7 +44,13 @@ METHODS: Final[dict[str, dict[str, Any]]] = {
     "random": {"name": "random"},
     "tpe": {"name": "tpe"},
     "gp": {"name": "gp"},
+    **{
+        f"{name} of {count} at once": {"name": name, "max_concurrent_trials": count}
+        for name in ("tpe", "gp")
+        for count in (16, 32)
+    },
     "Optuna's TPE": {"optuna": "TPESampler"},
+    "Optuna's CMA-ES": {"optuna": "CmaEsSampler"},
     **{
         f"{name} with a {guess} guess": {"name": name, "guess": guess}
         for name in ("random", "tpe", "gp")
@@ -130,8 +137,10 @@ class Search:
         return min(self.trials)[1]
 
     def choose_finalist(self) -> Point:
-        """Returns the best of the finalists, at the same cost."""
+        """Returns the best of the finalists, at the same cost; of few trials the best one."""
         count = len(self.trials) - (NUM_SEARCHED - 1) * NUM_FINALISTS
+        if count < NUM_FINALISTS:
+            return self.choose()
         best = {point: None for _, point, _ in sorted(self.trials[:count])}
         searched = self.seeds[:NUM_SEARCHED]
         finalists = itertools.islice(best, NUM_FINALISTS)
@@ -168,8 +177,16 @@ def run_ours(search: Search, searcher: dict[str, Any], num_trials: int, seed: in
     simulate.simulate(search_factory.build_searcher(config), measure, done)
 
 
+def add_peers() -> None:
+    """Lets packages be imported that only peers need: `cmaes` and `ioh`."""
+    python = pathlib.Path(peer_environments.find_python("search-functions"))
+    paths = map(str, (python.parent.parent / "lib").glob("python*/site-packages"))
+    sys.path += [path for path in paths if path not in sys.path]
+
+
 def run_optuna(search: Search, fields: dict[str, Any], num_trials: int, seed: int) -> None:
     """Searches by a sampler of Optuna, one trial after the other."""
+    add_peers()
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
