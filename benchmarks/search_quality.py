@@ -61,6 +61,9 @@ METHODS: Final[dict[str, dict[str, Any]]] = {
 is a prior of each hyperparameter: `near` the table's best configuration (each number off by one
 place, as chance has it), or `wrong`, which is a configuration of the worse half."""
 
+PLAIN: Final = {name: fields for name, fields in METHODS.items() if len(fields) == 1}
+"""Methods as they are, which are compared unless others are asked for."""
+
 Point = tuple[int, ...]
 
 
@@ -275,7 +278,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=30)
     parser.add_argument("--trials", type=int, default=64)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--methods", help="by commas")
+    parser.add_argument("--methods", help="by commas, instead of those without further fields")
     parser.add_argument("--tables", help="by commas")
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--output", type=pathlib.Path, help="file for all regrets, as JSON")
@@ -285,7 +288,7 @@ def main() -> None:
         flags.seeds, tables = 5, list(QUICK_TABLES)
     if flags.tables:
         tables = flags.tables.split(",")
-    methods = flags.methods.split(",") if flags.methods else list(METHODS)
+    methods = flags.methods.split(",") if flags.methods else list(PLAIN)
     methods = list(dict.fromkeys(["random", *methods]))
     seeds = range(flags.first_seed, flags.first_seed + flags.seeds)
     regrets: dict[str, np.ndarray] = {}

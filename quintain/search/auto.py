@@ -1,26 +1,25 @@
-"""Choice of a search method by budget, parallelism and space.
+"""Choice of a search method by budget and parallelism.
 
-`benchmarks/results/search_quality.md` has the measurements that the rules follow from.
+The rules follow from `benchmarks/results/search_quality.md`.
 """
 
-import dataclasses
 from collections.abc import Callable
 from typing import Final
 
 import numpy as np
 
 from quintain.records.config import experiment_spec, searcher_config
-from quintain.search import adaptive, base_search, bayesian, hyperparameters, random_search
+from quintain.search import adaptive, base_search, bayesian, random_search
 from quintain.search import space as space_lib
 
 LEAST_MODELLED: Final = 16
 """Trials from which on a model of them finds more than chance does."""
 
-MOST_PROCESS_TRIALS: Final = 200
-"""Trials up to which a Gaussian process takes less than a fifth of a second for each."""
+LEAST_ROUNDS: Final = {"tpe": 2, "gp": 8}
+"""How often all slots have to be filled, at least, so that a model learns from results."""
 
-LEAST_ROUNDS: Final = 4
-"""How often all slots are filled, so that a model has results to learn from."""
+MOST_TRIALS: Final = {"tpe": searcher_config.MAX_MODELLED_TRIALS, "gp": 200}
+"""Trials for which a proposal takes no more than a fifth of a second."""
 
 LEAST_LENGTH: Final = 16
 """Units of a training that can be stopped twice on its way."""
@@ -33,63 +32,38 @@ _BUILDERS: Final[dict[str, Callable[..., base_search.SearchMethod]]] = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class Choice:
-    """A search method, and why it was chosen."""
-
-    method: str
-    max_trials: int
-    reason: str
-
-
 def choose(
-    space: space_lib.Space,
-    *,
-    max_length: int,
-    max_trials: int = 0,
-    budget: int = 0,
-    max_concurrent_trials: int = 0,
-) -> Choice:
-    """Returns the method for a search.
-
-    Args:
-        space: The hyperparameters.
-        max_length: Units of training of the best trials.
-        max_trials: Trials at most; 0 for as many as the budget pays.
-        budget: Units of training in all; 0 for all trials to the end.
-        max_concurrent_trials: Trials at once; 0 leaves it to the method.
-    """
+    *, max_length: int, max_trials: int, budget: int, max_concurrent_trials: int
+) -> tuple[str, int, str]:
+    """Returns a method, its number of trials, and why; of the config's fields 0 is missing."""
     num_full = max(budget // max_length, 1) if budget else max_trials
     num_full = min(num_full, max_trials or num_full)
     if budget and num_full != max_trials and max_length >= LEAST_LENGTH:
-        count = _count_asha(space, max_length, budget, max_trials or budget)
-        return Choice(
-            "adaptive_asha",
-            count,
-            f"{count} trials, most of them stopped early, for the cost of {num_full} full ones",
-        )
-    dimensions = space.dimensions
-    size = sum(not isinstance(one.hyperparameter, hyperparameters.Const) for one in dimensions)
+        count = _count_asha(max_length, budget, max_trials or budget)
+        why = f"{count} trials, most of them stopped early, for the cost of {num_full} full ones"
+        return "adaptive_asha", count, why
     if num_full < LEAST_MODELLED:
-        return Choice("random", num_full, f"{num_full} trials are too few to learn from")
-    if max_concurrent_trials * LEAST_ROUNDS > num_full:
-        why = f"{max_concurrent_trials} of {num_full} trials at once leave little to learn from"
-        return Choice("random", num_full, why)
-    if num_full <= MOST_PROCESS_TRIALS:
-        return Choice("gp", num_full, f"{num_full} full trials of {size} hyperparameters")
-    if num_full <= searcher_config.MAX_MODELLED_TRIALS:
-        why = f"{num_full} trials are more than a Gaussian process is quick with"
-        return Choice("tpe", num_full, why)
-    return Choice("random", num_full, f"{num_full} trials are too many for a model")
+        return "random", num_full, f"{num_full} full trials are too few to learn from"
+    many = f"{max_concurrent_trials} of {num_full} trials at once leave little to learn from"
+    if max_concurrent_trials * LEAST_ROUNDS["tpe"] > num_full:
+        return "random", num_full, many
+    if max_concurrent_trials * LEAST_ROUNDS["gp"] > num_full:
+        return "tpe", num_full, many
+    if num_full <= MOST_TRIALS["gp"]:
+        return "gp", num_full, f"{num_full} full trials are enough to learn from"
+    if num_full <= MOST_TRIALS["tpe"]:
+        return "tpe", num_full, f"{num_full} full trials are too many for a Gaussian process"
+    return "random", num_full, f"{num_full} full trials are too many for a model"
 
 
-def _count_asha(space: space_lib.Space, max_length: int, budget: int, most: int) -> int:
+def _count_asha(max_length: int, budget: int, most: int) -> int:
     """Returns as many trials as ASHA expects to train within a budget."""
+    space, random = space_lib.Space.parse({}), np.random.RandomState(0)
     low, high = 1, min(most, searcher_config.MAX_MODELLED_TRIALS)
     while low < high:
         middle = (low + high + 1) // 2
         search = adaptive.build_adaptive_asha(
-            space, np.random.RandomState(0), max_length=max_length, max_trials=middle
+            space, random, max_length=max_length, max_trials=middle
         )
         low, high = (middle, high) if search.left() <= budget else (low, middle - 1)
     return low
@@ -99,30 +73,16 @@ def build_auto(
     space: space_lib.Space,
     random: np.random.RandomState,
     *,
-    max_length: int,
-    max_trials: int = 0,
-    budget: int = 0,
-    max_concurrent_trials: int = 0,
-    method: str = "",
-    reason: str = "",
+    method: str,
+    reason: str,
+    budget: int,
+    max_trials: int,
+    **sizes: int,
 ) -> base_search.SearchMethod:
-    """Builds the method that was chosen when the experiment was created, or chooses one now.
-
-    Args:
-        space: The hyperparameters.
-        random: Source of all random numbers.
-        max_length: Units of training of the best trials.
-        max_trials: Trials in all.
-        budget: Units of training in all, for the choice.
-        max_concurrent_trials: Trials at once; 0 leaves it to the method.
-        method: The chosen method, or empty.
-        reason: Without effect.
-    """
+    """Builds the method that the config names, or chooses one where none is named yet."""
     del reason
-    sizes = {"max_length": max_length, "max_concurrent_trials": max_concurrent_trials}
     if not method:
-        choice = choose(space, max_trials=max_trials, budget=budget, **sizes)
-        method, max_trials = choice.method, choice.max_trials
+        method, max_trials, _ = choose(max_trials=max_trials, budget=budget, **sizes)
     return _BUILDERS[method](space, random, max_trials=max_trials, **sizes)
 
 
@@ -134,21 +94,17 @@ def describe(searcher: searcher_config.SearcherConfig) -> str:
 
 
 def settle(config: experiment_spec.ExperimentSpec) -> experiment_spec.ExperimentSpec:
-    """Returns a config that says which method `auto` has chosen, and why.
-
-    Raises:
-        ConfigError: If the hyperparameters are malformed.
-    """
-    searcher = config.searcher
-    if not isinstance(searcher, searcher_config.AutoConfig) or searcher.method:
+    """Returns a config that says which method `auto` has chosen, and why."""
+    given = config.searcher
+    if not isinstance(given, searcher_config.AutoConfig) or given.method:
         return config
-    choice = choose(
-        space_lib.Space.parse(config.hyperparameters),
-        max_length=searcher.max_length,
-        max_trials=searcher.max_trials,
-        budget=searcher.budget,
-        max_concurrent_trials=searcher.max_concurrent_trials,
+    method, max_trials, reason = choose(
+        max_length=given.max_length,
+        max_trials=given.max_trials,
+        budget=given.budget,
+        max_concurrent_trials=given.max_concurrent_trials,
     )
-    settled = config.replace(searcher={**vars(choice), "budget": 0})
+    chosen = {"method": method, "max_trials": max_trials, "reason": reason, "budget": 0}
+    settled = config.replace(searcher=chosen)
     settled.lock()
     return settled

@@ -17,10 +17,12 @@ def parse(**fields):
 @pytest.mark.parametrize(
     ("fields", "method", "max_trials", "reason"),
     [
-        ({"max_trials": 64}, "gp", 64, "64 full trials of 1 hyperparameter"),
+        ({"max_trials": 64}, "gp", 64, "64 full trials are enough to learn from"),
         ({"max_trials": 12}, "random", 12, "too few"),
-        ({"max_trials": 64, "max_concurrent_trials": 32}, "random", 64, "32 of 64 trials at once"),
-        ({"max_trials": 500}, "tpe", 500, "more than a Gaussian process is quick with"),
+        ({"max_trials": 64, "max_concurrent_trials": 33}, "random", 64, "33 of 64 trials at once"),
+        ({"max_trials": 64, "max_concurrent_trials": 32}, "tpe", 64, "32 of 64 trials at once"),
+        ({"max_trials": 64, "max_concurrent_trials": 8}, "gp", 64, "64 full trials"),
+        ({"max_trials": 500}, "tpe", 500, "too many for a Gaussian process"),
         ({"max_trials": 20_000}, "random", 20_000, "too many for a model"),
         ({"budget": 1200}, "adaptive_asha", 116, "for the cost of 12 full ones"),
         ({"budget": 1200, "max_trials": 40}, "adaptive_asha", 40, "for the cost of 12 full ones"),
