@@ -22,6 +22,7 @@ import json
 import math
 import pathlib
 import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Sequence
@@ -43,7 +44,13 @@ METHODS: Final[dict[str, dict[str, Any]]] = {
     "random": {"name": "random"},
     "tpe": {"name": "tpe"},
     "gp": {"name": "gp"},
+    **{
+        f"{name} of {count} at once": {"name": name, "max_concurrent_trials": count}
+        for name in ("tpe", "gp")
+        for count in (16, 32)
+    },
     "Optuna's TPE": {"optuna": "TPESampler"},
+    "Optuna's CMA-ES": {"optuna": "CmaEsSampler"},
     **{
         f"{name} with a {guess} guess": {"name": name, "guess": guess}
         for name in ("random", "tpe", "gp")
@@ -53,6 +60,9 @@ METHODS: Final[dict[str, dict[str, Any]]] = {
 """Fields of `searcher`; `optuna` is a sampler that is called directly, one trial at a time. `guess`
 is a prior of each hyperparameter: `near` the table's best configuration (each number off by one
 place, as chance has it), or `wrong`, which is a configuration of the worse half."""
+
+PLAIN: Final = {name: fields for name, fields in METHODS.items() if len(fields) == 1}
+"""Methods as they are, which are compared unless others are asked for."""
 
 Point = tuple[int, ...]
 
@@ -130,8 +140,10 @@ class Search:
         return min(self.trials)[1]
 
     def choose_finalist(self) -> Point:
-        """Returns the best of the finalists, at the same cost."""
+        """Returns the best of the finalists, at the same cost; of few trials the best one."""
         count = len(self.trials) - (NUM_SEARCHED - 1) * NUM_FINALISTS
+        if count < NUM_FINALISTS:
+            return self.choose()
         best = {point: None for _, point, _ in sorted(self.trials[:count])}
         searched = self.seeds[:NUM_SEARCHED]
         finalists = itertools.islice(best, NUM_FINALISTS)
@@ -168,8 +180,16 @@ def run_ours(search: Search, searcher: dict[str, Any], num_trials: int, seed: in
     simulate.simulate(search_factory.build_searcher(config), measure, done)
 
 
+def add_peers() -> None:
+    """Lets packages be imported that only peers need: `cmaes` and `ioh`."""
+    python = pathlib.Path(peer_environments.find_python("search-functions"))
+    paths = map(str, (python.parent.parent / "lib").glob("python*/site-packages"))
+    sys.path += [path for path in paths if path not in sys.path]
+
+
 def run_optuna(search: Search, fields: dict[str, Any], num_trials: int, seed: int) -> None:
     """Searches by a sampler of Optuna, one trial after the other."""
+    add_peers()
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -258,7 +278,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=30)
     parser.add_argument("--trials", type=int, default=64)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--methods", help="by commas")
+    parser.add_argument("--methods", help="by commas, instead of those without further fields")
     parser.add_argument("--tables", help="by commas")
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--output", type=pathlib.Path, help="file for all regrets, as JSON")
@@ -268,7 +288,7 @@ def main() -> None:
         flags.seeds, tables = 5, list(QUICK_TABLES)
     if flags.tables:
         tables = flags.tables.split(",")
-    methods = flags.methods.split(",") if flags.methods else list(METHODS)
+    methods = flags.methods.split(",") if flags.methods else list(PLAIN)
     methods = list(dict.fromkeys(["random", *methods]))
     seeds = range(flags.first_seed, flags.first_seed + flags.seeds)
     regrets: dict[str, np.ndarray] = {}

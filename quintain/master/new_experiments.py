@@ -16,7 +16,7 @@ from quintain.master.machine import active_time, experiment_machine
 from quintain.master.transfer import model_files
 from quintain.records.config import experiment_spec, provenance, searcher_config
 from quintain.records.rows import checkpoint, codec, experiment, states, trial
-from quintain.search import search_factory
+from quintain.search import auto, search_factory
 from quintain.storage import storages
 from quintain.store import session as session_lib
 
@@ -139,6 +139,8 @@ def create(
                 "most_ready": _count_ready(len(shared.nodes.slots)),
                 **learned,
             }
+            if chosen := auto.describe(config.searcher):
+                start["note"] = f"{chosen} {learned.get('note', '')}".strip()
             events = [start] if activate else [start, {"kind": "pause"}]
             placed = None
             try:

@@ -496,6 +496,7 @@ def _check_continuation(
     old, new = former.as_dict(), config.as_dict()
     fixed = {
         "searcher.name": (former.searcher.name, config.searcher.name),
+        "searcher.method": (old["searcher"].get("method"), new["searcher"].get("method")),
         "searcher.metric": (former.searcher.metric, config.searcher.metric),
         "reproducibility": (old["reproducibility"], new["reproducibility"]),
     }

@@ -9,7 +9,7 @@ import numpy as np
 
 from quintain import errors
 from quintain.records.config import experiment_spec, searcher_config
-from quintain.search import base_search, replication, searcher
+from quintain.search import auto, base_search, replication, searcher
 from quintain.search import space as space_lib
 
 Build = Callable[..., base_search.SearchMethod]
@@ -36,11 +36,12 @@ def build_searcher(config: experiment_spec.ExperimentSpec) -> searcher.Searcher:
 
 
 def settle(config: experiment_spec.ExperimentSpec) -> experiment_spec.ExperimentSpec:
-    """Returns the config of a new search, which says whether its finalists are replicated.
+    """Returns the config of a new search: its method, and whether finalists are replicated.
 
     Raises:
         ConfigError: If the hyperparameters are malformed, or the method can't search them.
     """
+    config = auto.settle(config)
     own = _leave_shared_out(config.searcher)
     return replication.settle(config, own, functools.partial(_build_first, config))
 

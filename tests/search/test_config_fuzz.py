@@ -56,6 +56,7 @@ SEARCHERS = {
     },
     "tpe": {"max_length": {"batches": 16}, "max_trials": 5, "num_rungs": 2},
     "gp": {"max_length": {"batches": 16}, "max_trials": 5, "num_startup_trials": 2},
+    "auto": {"max_length": {"batches": 16}, "budget": 100},
 }
 SETTINGS = {
     "name": "n",

@@ -23,6 +23,7 @@ SEARCHERS = {
         "max_trials": 20,
         "further_objectives": [{"metric": "size"}],
     },
+    "auto": {"max_length": 16, "max_trials": 20},
     "async_halving": {"max_length": 16, "max_trials": 20},
     "adaptive_asha": {"max_length": 16, "max_trials": 20},
     "adaptive_simple": {"max_length": 16, "max_trials": 20},

@@ -26,6 +26,7 @@ SEARCHERS = {
     },
     "tpe": {"max_length": {"batches": 16}, "max_trials": 12, "num_rungs": 2},
     "gp": {"max_length": {"batches": 16}, "max_trials": 14},
+    "auto": {"max_length": {"batches": 64}, "budget": 400},
 }
 
 
@@ -129,6 +130,7 @@ def test_every_search_runs_to_its_end_from_its_config(name):
             "pbt": 6,
             "tpe": 12,
             "gp": 14,
+            "auto": 27,
         }[name]
     )
 

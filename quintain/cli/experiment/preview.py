@@ -73,6 +73,9 @@ class Preview:
     total_batches: int
     """Batches of all trials together."""
 
+    chosen: str = ""
+    """What `auto` would choose, and why; empty for other searches."""
+
     replicated: str = ""
     """Which trials would be trained again with further seeds; empty for none."""
 
@@ -188,7 +191,7 @@ def simulate(
         max_secs: Seconds to simulate at most.
     """
     from quintain.records.views import seeds
-    from quintain.search import replication, search_factory
+    from quintain.search import auto, replication, search_factory
     from quintain.search import simulate as simulate_lib
 
     config = search_factory.settle(config)
@@ -215,6 +218,7 @@ def simulate(
         is_extrapolated=estimate.is_extrapolated,
         max_concurrent_trials=estimate.max_concurrent_trials,
         total_batches=estimate.total_length * unit,
+        chosen=auto.describe(config.searcher),
         replicated=replication.describe(replicate) if replicate and replicate.top else "",
     )
 
@@ -307,6 +311,7 @@ _RUNG_COLUMNS: Final[tuple[output.Column[dict[str, int]], ...]] = (
 def _print(found: Preview, *, show_all: bool) -> None:
     fields: dict[str, object] = {
         "search": f"{found.searcher} by {found.metric}",
+        "method": found.chosen,
         "trials": f"{'about ' if found.is_extrapolated else ''}{found.num_trials:,}",
         "further seeds": found.replicated and f"{found.replicated} (searcher.replicate)",
         "at once at most": found.max_concurrent_trials,

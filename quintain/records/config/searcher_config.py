@@ -427,6 +427,44 @@ class GpConfig(RandomConfig):
     """Trials drawn at random before the process is used."""
 
 
+@searcher("auto", "auto:build_auto")
+@dataclasses.dataclass
+class AutoConfig(_LengthConfig):
+    """The method that finds most with so much training, as measured."""
+
+    max_trials: Trials = 0
+    """Trials in all, at most; 0 for as many as the budget pays."""
+
+    budget: Length = 0
+    """Training in all, over all trials; 0 for all trials to the end."""
+
+    max_concurrent_trials: Trials = 0
+    """Trials at once; 0 leaves it to the method."""
+
+    method: Literal["", "random", "tpe", "gp", "adaptive_asha"] = ""
+    """The method; chosen where the experiment is created, if it is empty."""
+
+    reason: str = ""
+    """Why it was chosen."""
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yields a search without a size."""
+        yield from super().check()
+        if not self.max_trials and not self.budget:
+            yield "max_trials", "missing; expected it, or a budget, or both."
+        if self.method and not self.max_trials:
+            yield "max_trials", f"missing; expected it beside method={self.method!r}."
+        most = {"gp": MAX_PROCESS_TRIALS, "tpe": MAX_MODELLED_TRIALS}.get(self.method, math.inf)
+        if self.max_trials > most:
+            yield (
+                "max_trials",
+                f"got {self.max_trials:,}, expected at most {most:,}, as the chosen method "
+                f"{self.method!r} has.",
+            )
+        if self.budget and self.budget < self.max_length:
+            yield "budget", f"got {self.budget}, expected at least max_length={self.max_length}."
+
+
 @dataclasses.dataclass
 class ObjectiveConfig(base_config.Config):
     """One more metric that decides."""

@@ -222,3 +222,15 @@ def test_further_seeds_are_part_of_the_plan(quintain, write):
     assert len(again) >= 3
     assert "up to 6 trainings repeat the 3 best trials with 2 further seeds" in text
     assert (json.loads(off)["replicated"], json.loads(off)["num_trials"]) == ("", 20)
+
+
+def test_a_preview_says_what_auto_would_choose(quintain, write):
+    path = write(ASHA)
+    auto = ("--set", "searcher.name=auto", "--set", "searcher.max_trials=20")
+
+    _, stdout, _ = quintain("experiment", "preview", path, *auto, "--json")
+    _, text, _ = quintain("experiment", "preview", path, *auto)
+
+    chosen = json.loads(stdout)["chosen"]
+    assert chosen.startswith("auto chose gp: 20 full trials")
+    assert chosen in text
