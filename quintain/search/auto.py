@@ -80,11 +80,13 @@ def build_auto(
     method: str,
     reason: str,
     budget: int,
+    max_length: int,
     max_trials: int,
-    **sizes: int,
+    max_concurrent_trials: int,
 ) -> base_search.SearchMethod:
     """Builds the method that the config names, or chooses one where none is named yet."""
     del reason
+    sizes = {"max_length": max_length, "max_concurrent_trials": max_concurrent_trials}
     if not method:
         method, max_trials, _ = choose(max_trials=max_trials, budget=budget, **sizes)
     return _BUILDERS[method](space, random, max_trials=max_trials, **sizes)
