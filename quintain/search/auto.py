@@ -24,6 +24,9 @@ MOST_TRIALS: Final = {"tpe": searcher_config.MAX_MODELLED_TRIALS, "gp": 200}
 LEAST_LENGTH: Final = 16
 """Units of a training that can be stopped twice on its way."""
 
+LEAST_FULL: Final = 24
+"""Full trainings from which on a model finds more with them than early stopping does."""
+
 _BUILDERS: Final[dict[str, Callable[..., base_search.SearchMethod]]] = {
     "random": random_search.RandomSearch,
     "tpe": bayesian.build_tpe,
@@ -38,7 +41,8 @@ def choose(
     """Returns a method, its number of trials, and why; of the config's fields 0 is missing."""
     num_full = max(budget // max_length, 1) if budget else max_trials
     num_full = min(num_full, max_trials or num_full)
-    if budget and num_full != max_trials and max_length >= LEAST_LENGTH:
+    is_short = bool(budget) and num_full != max_trials and num_full < LEAST_FULL
+    if is_short and max_length >= LEAST_LENGTH:
         count = _count_asha(max_length, budget, max_trials or budget)
         why = f"{count} trials, most of them stopped early, for the cost of {num_full} full ones"
         return "adaptive_asha", count, why
@@ -76,11 +80,13 @@ def build_auto(
     method: str,
     reason: str,
     budget: int,
+    max_length: int,
     max_trials: int,
-    **sizes: int,
+    max_concurrent_trials: int,
 ) -> base_search.SearchMethod:
     """Builds the method that the config names, or chooses one where none is named yet."""
     del reason
+    sizes = {"max_length": max_length, "max_concurrent_trials": max_concurrent_trials}
     if not method:
         method, max_trials, _ = choose(max_trials=max_trials, budget=budget, **sizes)
     return _BUILDERS[method](space, random, max_trials=max_trials, **sizes)

@@ -26,6 +26,8 @@ def parse(**fields):
         ({"max_trials": 20_000}, "random", 20_000, "too many for a model"),
         ({"budget": 1200}, "adaptive_asha", 116, "for the cost of 12 full ones"),
         ({"budget": 1200, "max_trials": 40}, "adaptive_asha", 40, "for the cost of 12 full ones"),
+        ({"budget": 2300}, "adaptive_asha", 221, "for the cost of 23 full ones"),
+        ({"budget": 2400}, "gp", 24, "24 full trials"),
         ({"budget": 6400, "max_trials": 64}, "gp", 64, "64 full trials"),
         ({"budget": 60, "max_length": 3}, "gp", 20, "20 full trials"),
     ],
