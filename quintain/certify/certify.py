@@ -98,8 +98,8 @@ class _Run:
         training = None
         for stage in (Stage.INFERENCE, Stage.TRAINING, Stage.LOSS, Stage.GRADIENTS, Stage.UPDATES):
             old, new = (self.pair.compute(lane, stage) for lane in (self.pair.old, self.pair.new))
-            if stage is Stage.TRAINING:
-                self._check_repeatable(old, new)
+            if stage in (Stage.INFERENCE, Stage.TRAINING):
+                self._check_repeatable(stage, old, new)
                 training = (old, new)
             found = self._compare(stage, old, new)
             if found[0] is not None:
@@ -137,9 +137,9 @@ class _Run:
             return None, ""
         return first, causes.find_cause(pair, first, old, new, is_map_given=is_map_given)
 
-    def _check_repeatable(self, old: Any, new: Any) -> None:
+    def _check_repeatable(self, stage: Stage, old: Any, new: Any) -> None:
         for lane, result in ((self.pair.old, old), (self.pair.new, new)):
-            again = self.pair.compute(lane, Stage.TRAINING)
+            again = self.pair.compute(lane, stage)
             pairs = zip(result["layers"], again["layers"], strict=False)
             for (name, first), (_, second) in pairs:
                 if first.shape != second.shape or not np.allclose(

@@ -129,7 +129,6 @@ def test_rows_of_an_embedding_that_keras_3_squares_one_by_one_are_named(compare)
 @pytest.mark.parametrize(
     ("old", "new", "x", "y"),
     [
-        ("lstm", "lstm", TOKENS, LABELS),
         ("canned_mean", "columns", {"size": ROWS[:, :2], "kind": TOKENS[:, 0]}, LABELS[:, None]),
         ("images", "images", IMAGES, LABELS),
         ("factors", "factors", {"user": TOKENS[:, 0], "item": TOKENS[:, 1]}, ROWS[:, 0]),

@@ -5,13 +5,6 @@ import tensorflow as tf
 from keras import layers
 
 
-class Adam(keras.optimizers.Adam):
-    """Sums the gradients of a row of an embedding before it squares them."""
-
-    def apply(self, grads, trainable_variables=None):
-        super().apply([tf.convert_to_tensor(one) for one in grads], trainable_variables)
-
-
 def compile_model(model, optimizer=None, loss=None):
     sparse = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(optimizer or keras.optimizers.Adam(0.01), loss or sparse)
@@ -128,17 +121,6 @@ def batch_norm():
     model.layers[-1].activation = keras.activations.softmax
     model.compile(keras.optimizers.SGD(0.1), "sparse_categorical_crossentropy")
     return model
-
-
-def lstm():
-    kernels = {"kernel_initializer": "random_uniform", "recurrent_initializer": "random_uniform"}
-    model = keras.Sequential([
-        keras.Input((7,)),
-        layers.Embedding(20, 6),
-        layers.LSTM(5, **kernels),
-        layers.Dense(3, kernel_initializer="random_uniform"),
-    ])  # fmt: skip
-    return compile_model(model, Adam(0.01, epsilon=1e-8))
 
 
 def lstm_of_keras():
