@@ -95,6 +95,7 @@ def main() -> None:
             run = os.path.join(home, "run")
             commands = {
                 "quintain --help (bar: 0.15)": ([quintain(), "--help"], ""),
+                "quintain experiment list (bar: 0.3)": ([quintain(), "experiment", "list"], ""),
                 "quintain experiment create --help": (
                     [quintain(), "experiment", "create", "--help"],
                     "",
