@@ -342,12 +342,14 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
             weigh=(lambda batch: self._task.weigh_replica(self._task.split_inputs(batch)[1]))
             if weighs
             else None,
-            list_sums=lambda: [
-                part for metric in self._list_loop_metrics() for part in metric.variables
-            ],
-            list_statistics=lambda: trainer_setup.list_statistics(self._model),
-            list_seeds=lambda: trainer_setup.list_seeds(self._model, self._task),
-            counters=self._state.list_counters(),
+            changes=elastic_steps.Changes(
+                list_sums=lambda: [
+                    part for metric in self._list_loop_metrics() for part in metric.variables
+                ],
+                list_statistics=lambda: trainer_setup.list_statistics(self._model),
+                list_seeds=lambda: trainer_setup.list_seeds(self._model, self._task),
+                counters=self._state.list_counters(),
+            ),
         )
 
     def train_loop_end(self) -> dict[str, Any]:

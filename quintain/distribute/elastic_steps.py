@@ -5,6 +5,7 @@ computed by one function that is never merged with what is around it, whoever ha
 summed in pairs: a replica has neighbouring shards, so that its sum is a branch of the same tree.
 """
 
+import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -84,6 +85,23 @@ def keep_first(strategy: tf.distribute.Strategy, metrics: Sequence[keras.Metric]
     run()
 
 
+@dataclasses.dataclass(frozen=True)
+class Changes:
+    """What a step changes besides weights."""
+
+    list_sums: Callable[[], Sequence[Any]]
+    """Returns variables to which it adds, such as those of metrics."""
+
+    list_statistics: Callable[[], Sequence[Any]]
+    """Returns variables that it moves, such as a moving mean."""
+
+    list_seeds: Callable[[], Sequence[Any]]
+    """Returns the states of seed generators."""
+
+    counters: Sequence[Any] = ()
+    """Further variables to which it adds whole numbers."""
+
+
 class ElasticStep:
     """A step of training over all shards of a batch.
 
@@ -93,10 +111,7 @@ class ElasticStep:
         optimizer: Updates the weights.
         run_shard: Does the step of a shard.
         weigh: Runs what needs sums over all shards before the step, if there is such a thing.
-        list_sums: Returns variables to which a step adds, such as those of metrics.
-        list_statistics: Returns variables that a step moves, such as a moving mean.
-        list_seeds: Returns the states of seed generators.
-        counters: Further variables that a step adds whole numbers to.
+        changes: What the step of a shard changes.
     """
 
     def __init__(
@@ -107,10 +122,7 @@ class ElasticStep:
         run_shard: ShardFn,
         *,
         weigh: Callable[[Any], Any] | None,
-        list_sums: Callable[[], Sequence[Any]],
-        list_statistics: Callable[[], Sequence[Any]],
-        list_seeds: Callable[[], Sequence[Any]],
-        counters: Sequence[Any] = (),
+        changes: Changes,
     ) -> None:
         found = optimizer_wrapper.find_wrapper(optimizer, fused_optimizer.FusedOptimizer)
         if found is None:
@@ -125,10 +137,10 @@ class ElasticStep:
         self._weigh = weigh
         # AutoGraph has nothing to do in them, and can't convert what they call.
         unconverted = tf.autograph.experimental.do_not_convert
-        self._list_sums = unconverted(list_sums)
-        self._list_statistics = unconverted(list_statistics)
-        self._list_seeds = unconverted(list_seeds)
-        self._counters = counters
+        self._list_sums = unconverted(changes.list_sums)
+        self._list_statistics = unconverted(changes.list_statistics)
+        self._list_seeds = unconverted(changes.list_seeds)
+        self._counters = changes.counters
 
     def run(
         self, batches: Sequence[Any], apply: Callable[[Callable[[], None]], Any], autograph: bool
