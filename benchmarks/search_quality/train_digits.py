@@ -2,7 +2,7 @@
 
 python benchmarks/search_quality/train_digits.py FOLDER
 
-All 128 configurations of `CHOICES` are trained three times for 30 epochs, and validated after each.
+All 512 configurations of `CHOICES` are trained three times for 30 epochs, and validated after each.
 Those that differ in learning rate and seed alone share a traced loop. Each such group is a file in
 FOLDER, so that the program goes on where it was stopped; in the end all become `digits.npz`.
 """
@@ -27,10 +27,11 @@ from quintain.settings import config_definitions as cfg
 
 CHOICES: Final[dict[str, list[Any]]] = {
     "learning_rate": [1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1],
-    "width": [8, 72],
+    "width": [8, 16, 32, 72],
     "depth": [1, 3],
     "dropout": [0.0, 0.4],
     "batch_size": [32, 128],
+    "optimizer": ["adam", "momentum"],
 }
 """A grid, so that whatever a search asks for was trained; the learning rates come first."""
 
@@ -109,7 +110,11 @@ class Group:
         self._train = (images[:NUM_TRAINED], labels[:NUM_TRAINED])
         self._model = build_model(hparams)
         self._evaluator = Evaluator(self._model, images[NUM_TRAINED:], labels[NUM_TRAINED:])
-        self._optimizer = keras.optimizers.Adam(0.0)
+        self._optimizer = (
+            keras.optimizers.Adam(0.0)
+            if hparams["optimizer"] == "adam"
+            else keras.optimizers.SGD(0.0, momentum=0.9)
+        )
         config = cfg.ExperimentConfig(runtime=cfg.RuntimeConfig(distribution_strategy="off"))
         self._trainer = base_trainer.Trainer(
             config,
