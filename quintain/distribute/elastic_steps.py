@@ -87,7 +87,7 @@ def keep_first(strategy: tf.distribute.Strategy, metrics: Sequence[keras.Metric]
 
 @dataclasses.dataclass(frozen=True)
 class Changes:
-    """What a step changes besides weights."""
+    """Variables that a step changes besides weights."""
 
     list_sums: Callable[[], Sequence[Any]]
     """Returns variables to which it adds, such as those of metrics."""

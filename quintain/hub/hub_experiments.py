@@ -3,10 +3,10 @@
 from quintain import optimization
 from quintain.core import exp_factory
 from quintain.hub import bundled, configs
-from quintain.hub import detection_task as detection_task
 from quintain.hub import dpo as dpo
 from quintain.hub import sft as sft
 from quintain.hub import task as task
+from quintain.hub.images import detection_task as detection_task
 from quintain.settings import config_definitions as cfg
 
 _TRAIN_STEPS = 1_000

@@ -14,7 +14,8 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain.core import export_base
-from quintain.hub import chat, configs, detection, heads, segmentation
+from quintain.hub import chat, configs, heads
+from quintain.hub.images import detection, segmentation
 from quintain.vision import image_serving
 
 

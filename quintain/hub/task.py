@@ -17,7 +17,8 @@ from typing_extensions import override
 from quintain import errors
 from quintain.core import base_task, export_base, task_factory
 from quintain.files import file_paths
-from quintain.hub import adapters, configs, heads, packing, presets, segmentation, serving
+from quintain.hub import adapters, configs, heads, packing, presets, serving
+from quintain.hub.images import segmentation
 from quintain.modeling import tf_utils, token_losses
 
 HEADS: Final[Mapping[str, type[heads.Head]]] = {

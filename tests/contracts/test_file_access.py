@@ -49,7 +49,7 @@ OTHER_HALF = (
     *("cli", "client", "cluster", "master", "records", "search", "server", "storage", "store"),
     "testing",
 )
-OTHER_HALF += ("trials", "web")
+OTHER_HALF += ("certify", "trials", "web")
 OTHER_FILES = ("process/process_end.py",)
 TRAINING_COMMANDS = ("train", "export", "predict", "translate", "serve_model", "config", "data")
 TRAINING_COMMANDS += ("instance_lines", "local_training")

@@ -6,8 +6,10 @@ import pytest
 _PACKAGE = pathlib.Path(__file__).parents[2] / "quintain"
 _MAKER = "orbit/iterators.py"
 _OVER_OTHER_THINGS = {
+    "certify/graph_model.py",
     "core/model_export.py",
     "core/privacy/private_gradients.py",
+    "distribute/elastic_steps.py",
     "modeling/rematerialization.py",
     "nlp/data/tokenizers.py",
     "run/fitting/keras_data.py",

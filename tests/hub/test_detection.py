@@ -11,7 +11,8 @@ from PIL import Image, ImageDraw
 from quintain import errors
 from quintain.cli import main
 from quintain.core import exp_factory
-from quintain.hub import configs, detection_task
+from quintain.hub import configs
+from quintain.hub.images import detection_task
 from quintain.serving import exporter, served_model
 from tests.hub import tiny_presets
 from tests.hub.test_task import list_values

@@ -4,7 +4,7 @@ import io
 import numpy as np
 import pytest
 
-from quintain.hub import detection_scores
+from quintain.hub.images import detection_scores
 
 
 def build(found=(), true=(), crowd=()):

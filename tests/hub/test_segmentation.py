@@ -11,8 +11,8 @@ from PIL import Image
 from quintain import errors
 from quintain.cli import main
 from quintain.core import exp_factory
-from quintain.hub import masks, segmentation
 from quintain.hub import task as task_lib
+from quintain.hub.images import masks, segmentation
 from quintain.serving import exporter, served_model
 from tests.hub import tiny_presets
 from tests.hub.test_task import list_values

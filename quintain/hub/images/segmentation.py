@@ -16,7 +16,8 @@ from typing_extensions import override
 
 from quintain import errors
 from quintain.files import file_io, file_paths
-from quintain.hub import configs, heads, masks, presets, records
+from quintain.hub import configs, heads, presets, records
+from quintain.hub.images import masks
 from quintain.modeling import token_metrics
 from quintain.orbit import iterators
 from quintain.vision import image_data

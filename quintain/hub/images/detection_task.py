@@ -15,8 +15,9 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain.core import base_task, export_base, task_factory
-from quintain.hub import boxes, configs, detection, detection_scores, heads, serving
+from quintain.hub import configs, heads, serving
 from quintain.hub import task as task_lib
+from quintain.hub.images import boxes, detection, detection_scores
 from quintain.orbit import values
 
 _LEAST_SCORE: Final = 0.05

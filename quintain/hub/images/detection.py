@@ -20,7 +20,8 @@ import tensorflow as tf
 from typing_extensions import override
 
 from quintain import errors
-from quintain.hub import boxes, configs, detection_scores, heads, presets, segmentation
+from quintain.hub import configs, heads, presets
+from quintain.hub.images import boxes, detection_scores, segmentation
 from quintain.vision import image_data
 
 CROWD: Final = "crowd"

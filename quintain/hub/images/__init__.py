@@ -1,0 +1,1 @@
+"""Detection of objects and segmentation: boxes, masks, heads and scores."""
