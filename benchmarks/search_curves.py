@@ -3,7 +3,7 @@
 python benchmarks/search_curves.py [--seeds=30] [--jobs=2] [--budgets=6,12,24,64] [--methods=...]
     [--output=FILE]
 
-The table is our own: 128 small networks on scikit-learn's digits, with the validation error of each
+The table is our own: 512 small networks on scikit-learn's digits, with the validation error of each
 of 30 epochs and three seeds (`search_quality/train_digits.py` makes it). A search sees one seed;
 the other two judge the last epoch of what it chose. 0 is the table's best mean, 1 its median. A
 budget counts full trainings: of 12 a method gets as many trials as it expects to train in 12 * 30
