@@ -16,7 +16,7 @@ LEAST_MODELLED: Final = 16
 """Trials from which on a model of them finds more than chance does."""
 
 LEAST_ROUNDS: Final = {"tpe": 2, "gp": 8}
-"""How often all slots have to be filled, at least, so that a model learns from results."""
+"""Least rounds of trials, each of which fills all slots, from which a model learns."""
 
 MOST_TRIALS: Final = {"tpe": searcher_config.MAX_MODELLED_TRIALS, "gp": 200}
 """Trials for which a proposal takes no more than a fifth of a second."""

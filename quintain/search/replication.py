@@ -351,7 +351,7 @@ def settle(
     if config.searcher.replicate is not None:
         return config
     top = 0
-    is_large = getattr(own, "max_trials", 0) >= LEAST_TRIALS or hasattr(own, "budget")
+    is_large = getattr(own, "max_trials", 0) >= LEAST_TRIALS or getattr(own, "budget", 0) > 0
     if is_large and not isinstance(own, _WITHOUT_FINALISTS):
         method = build_method(own)
         dimensions = method.space.dimensions

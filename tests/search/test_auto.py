@@ -71,6 +71,14 @@ def test_a_settled_search_is_the_one_of_the_chosen_method(fields):
     assert play(settled) == play(plain) == play(parse(replicate="none", **fields))
 
 
+@pytest.mark.parametrize(("max_trials", "top"), [(15, 0), (24, 4)])
+def test_it_has_as_many_finalists_as_the_chosen_method(max_trials, top):
+    settled = search_factory.settle(parse(max_trials=max_trials)).searcher
+    chosen = search_factory.settle(parse(name=settled.method, max_trials=max_trials)).searcher
+
+    assert settled.replicate.top == chosen.replicate.top == top
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
