@@ -121,7 +121,7 @@ class SharedVariablesState(VariablesState):
 
     Args:
         list_variables: Returns the variables, always in the same order.
-        names: What `list_names` returns.
+        list_names: Returns their names, in this order.
     """
 
     def __init__(
