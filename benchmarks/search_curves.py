@@ -201,7 +201,7 @@ def count_trials(name: str, method: str, budget: int) -> int:
     """Returns as many trials as a method expects to train within a budget."""
     table, fields = read(name), find_fields(method)
     num_units = budget * table.max_length
-    low, high = 1, min(num_units, searcher_config.MAX_MODELLED_TRIALS)
+    low, high = 1, min(num_units, searcher_config.MAX_PROCESS_TRIALS)
     while low < high:
         middle = (low + high + 1) // 2
         search = search_factory.build_searcher(build_config(table, fields, middle, 0))

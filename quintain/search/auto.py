@@ -3,13 +3,14 @@
 The rules follow from `benchmarks/results/search_quality.md`.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Final
 
 import numpy as np
 
 from quintain.records.config import experiment_spec, searcher_config
-from quintain.search import adaptive, base_search, bayesian, random_search
+from quintain.search import adaptive, asha, base_search, bayesian, random_search
 from quintain.search import space as space_lib
 
 LEAST_MODELLED: Final = 16
@@ -27,10 +28,14 @@ LEAST_LENGTH: Final = 16
 LEAST_FULL: Final = 24
 """Full trainings from which on a model finds more with them than early stopping does."""
 
+LEAST_BRACKETS: Final = 8
+"""Full trainings from which on brackets with later first rungs are worth their cost."""
+
 _BUILDERS: Final[dict[str, Callable[..., base_search.SearchMethod]]] = {
     "random": random_search.RandomSearch,
     "tpe": bayesian.build_tpe,
     "gp": bayesian.build_gp,
+    "async_halving": functools.partial(asha.build_asha, num_rungs=3),
     "adaptive_asha": adaptive.build_adaptive_asha,
 }
 
@@ -43,9 +48,10 @@ def choose(
     num_full = min(num_full, max_trials or num_full)
     is_short = bool(budget) and num_full != max_trials and num_full < LEAST_FULL
     if is_short and max_length >= LEAST_LENGTH:
-        count = _count_asha(max_length, budget, max_trials or budget)
+        method = "async_halving" if num_full < LEAST_BRACKETS else "adaptive_asha"
+        count = _count_asha(_BUILDERS[method], max_length, budget, max_trials or budget)
         why = f"{count} trials, most of them stopped early, for the cost of {num_full} full ones"
-        return "adaptive_asha", count, why
+        return method, count, why
     if num_full < LEAST_MODELLED:
         return "random", num_full, f"{num_full} full trials are too few to learn from"
     many = f"{max_concurrent_trials} of {num_full} trials at once leave little to learn from"
@@ -60,15 +66,15 @@ def choose(
     return "random", num_full, f"{num_full} full trials are too many for a model"
 
 
-def _count_asha(max_length: int, budget: int, most: int) -> int:
+def _count_asha(
+    build: Callable[..., base_search.SearchMethod], max_length: int, budget: int, most: int
+) -> int:
     """Returns as many trials as ASHA expects to train within a budget."""
     space, random = space_lib.Space.parse({}), np.random.RandomState(0)
     low, high = 1, min(most, searcher_config.MAX_MODELLED_TRIALS)
     while low < high:
         middle = (low + high + 1) // 2
-        search = adaptive.build_adaptive_asha(
-            space, random, max_length=max_length, max_trials=middle
-        )
+        search = build(space, random, max_length=max_length, max_trials=middle)
         low, high = (middle, high) if search.left() <= budget else (low, middle - 1)
     return low
 

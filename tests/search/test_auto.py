@@ -24,6 +24,8 @@ def parse(**fields):
         ({"max_trials": 64, "max_concurrent_trials": 8}, "gp", 64, "64 full trials"),
         ({"max_trials": 500}, "tpe", 500, "too many for a Gaussian process"),
         ({"max_trials": 20_000}, "random", 20_000, "too many for a model"),
+        ({"budget": 700}, "async_halving", 45, "for the cost of 7 full ones"),
+        ({"budget": 800}, "adaptive_asha", 35, "for the cost of 8 full ones"),
         ({"budget": 1200}, "adaptive_asha", 116, "for the cost of 12 full ones"),
         ({"budget": 1200, "max_trials": 40}, "adaptive_asha", 40, "for the cost of 12 full ones"),
         ({"budget": 2300}, "adaptive_asha", 221, "for the cost of 23 full ones"),

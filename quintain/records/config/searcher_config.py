@@ -441,7 +441,7 @@ class AutoConfig(_LengthConfig):
     max_concurrent_trials: Trials = 0
     """Trials at once; 0 leaves it to the method."""
 
-    method: Literal["", "random", "tpe", "gp", "adaptive_asha"] = ""
+    method: Literal["", "random", "tpe", "gp", "async_halving", "adaptive_asha"] = ""
     """The method; chosen where the experiment is created, if it is empty."""
 
     reason: str = ""
