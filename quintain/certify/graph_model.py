@@ -103,7 +103,8 @@ class GraphModel:
             rest = iter(values)
             gradients = [None if one is None else next(rest) for one in graph.gradients]
             step = {"loss": float(loss), "penalty": float(penalty), "gradients": gradients}
-            found.append({**step, "values": list(graph.session.run(graph.variables))})
+            values = list(graph.session.run(graph.variables))
+            found.append({**step, "values": values, "rates": graph.rates})
         return found
 
     def train(self, batches: Sequence[Any], order: Sequence[int], seed: int) -> float:

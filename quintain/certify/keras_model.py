@@ -19,6 +19,12 @@ SETTINGS: Final = (
 _SHIFT: Final = "learning_rate_shift"
 _SUMS_ROWS: Final = "sums_rows"
 _SYMMETRIC: Final = "symmetric_padding"
+_BARE_VELOCITY: Final = "bare_velocity"
+_TRAINING_ARGUMENT: Final = "_call_has_training_arg"
+"""Attribute of a Keras 3 model by which its step tells `call` that it trains."""
+
+_MODEL: Final = -1
+"""Number that stands for the model where layers have theirs."""
 
 
 def to_arrays(batch: Any) -> tuple[Any, Any, Any]:
@@ -76,6 +82,7 @@ class KerasModel:
             "layers": [{"name": each.name, **_describe(each)} for each in layers],
             "optimizer": _describe(optimizer),
             "loss": {"class": loss} if isinstance(loss, str) else _describe(loss),
+            "takes_training": getattr(self._model, _TRAINING_ARGUMENT, True),
         }
 
     def get_values(self, seed: int | None = None) -> list[np.ndarray]:
@@ -100,6 +107,8 @@ class KerasModel:
         layers = self._list_layers()
         for number, name, value in changes:
             target = self._model.optimizer if number is None else layers[number]
+            if number == _MODEL:
+                target = self._model
             if name == _SHIFT:
                 self._changed.append((target, "learning_rate", target._learning_rate))
                 target.learning_rate = self._build_shifted(target._learning_rate, value)
@@ -107,6 +116,8 @@ class KerasModel:
             if name == _SUMS_ROWS:
                 self._sums_rows = value
                 continue
+            if name == _BARE_VELOCITY:
+                name, value = "update_step", _build_bare_momentum(target)
             if name == _SYMMETRIC:
                 self._changed.append((target, "call", target.call))
                 target.call = _build_padded(target)
@@ -137,7 +148,7 @@ class KerasModel:
         self._model.run_eagerly = True
         self._model.train_function = None
         found = []
-        with dropout_switch.dropout_off(), self._gradients_kept():
+        with dropout_switch.dropout_off() as rates, self._gradients_kept():
             for x, y, weights in batches:
                 self._model(x, training=False)
                 penalty = float(sum((tf.reduce_sum(one) for one in self._model.losses), 0.0))
@@ -151,6 +162,7 @@ class KerasModel:
                         "penalty": penalty,
                         "gradients": self._gradients,
                         "values": values,
+                        "rates": list(rates),
                     }
                 )
         return found
@@ -283,6 +295,18 @@ def _find_loss(logs: Mapping[str, Any]) -> float:
     if "loss" not in logs:
         raise TypeError(f"a step returned {', '.join(logs) or 'nothing'}, expected 'loss' as well")
     return float(logs["loss"])
+
+
+def _build_bare_momentum(optimizer: Any) -> Callable[..., Any]:
+    """Returns SGD's rule with a velocity of gradients; that of Keras holds the rates, too."""
+
+    def update_step(gradient: Any, variable: Any, rate: Any) -> None:
+        velocity = optimizer.momentums[optimizer._get_variable_index(variable)]
+        velocity.assign(optimizer.momentum * velocity + gradient)
+        ahead = gradient + optimizer.momentum * velocity
+        variable.assign_sub(rate * (ahead if optimizer.nesterov else velocity))
+
+    return update_step
 
 
 def _build_padded(layer: Any) -> Callable[..., Any]:

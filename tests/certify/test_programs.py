@@ -5,6 +5,7 @@ import pathlib
 
 import pytest
 
+from quintain import errors
 from quintain.certify import certify, lanes
 
 pytestmark = pytest.mark.slow
@@ -16,6 +17,7 @@ CERTIFIED = {
     "char_rnn": "build",
     "custom_estimator": "build_estimator",
     "custom_step": "make_model",
+    "deepfm": "build",
     "dnn_regressor": "build_estimator",
     "dynamic_lstm": "build",
     "gru_tf1": "intent_model",
@@ -65,3 +67,16 @@ def test_programs_get_certificates(compare, name, function):
     found = compare(name, function)
 
     assert found.is_equivalent, found.verdict
+
+
+@pytest.mark.long("the same message as of another layer with random numbers", but=[])
+@pytest.mark.parametrize(
+    ("name", "function", "where"),
+    [
+        ("vae", "build_model", "sampling"),
+        ("word2vec", "build", "nce_loss/LogUniformCandidateSampler"),
+    ],
+)
+def test_random_numbers_of_their_own_are_one_message(compare, name, function, where):
+    with pytest.raises(errors.ConfigError, match=f"{where} is not the same in two passes"):
+        compare(name, function)

@@ -36,14 +36,14 @@ class DeepFM(keras.Model):
         self.dropouts = [layers.Dropout(0.5) for _ in self.mlp]
         self.deep_out = layers.Dense(1)
 
-    def call(self, inputs):
+    def call(self, inputs, training=None):
         ids, vals = inputs["feat_ids"], inputs["feat_vals"]
         first = tf.reduce_sum(tf.gather(tf.convert_to_tensor(self.fm_w), ids) * vals, 1)
         rows = tf.gather(tf.convert_to_tensor(self.fm_v), ids) * vals[..., tf.newaxis]
         squares = tf.square(tf.reduce_sum(rows, 1)) - tf.reduce_sum(tf.square(rows), 1)
         deep = tf.reshape(rows, [-1, 20])
         for dense, dropout in zip(self.mlp, self.dropouts, strict=True):
-            deep = dropout(dense(deep))
+            deep = dropout(dense(deep), training=training)
         deep = tf.reshape(self.deep_out(deep), [-1])
         return tf.sigmoid(self.fm_bias + first + 0.5 * tf.reduce_sum(squares, 1) + deep)
 
