@@ -22,6 +22,11 @@ _MOST_LEFT: Final = 0.1
 _CLOSE: Final = 1e-3
 """Relative error of a number that is computed from differences of losses."""
 
+_NO_TRAINING: Final = (
+    "updates of moving averages and dropout: `call` in NEW has no argument `training`, without "
+    "which the steps of Keras 3 run it as in inference"
+)
+
 Change = tuple[int | None, str, Any]
 
 
@@ -97,6 +102,9 @@ def _measure_rest(pair: Pair, difference: Difference, old: Any, changes: Sequenc
 
 def _list_layer_changes(pair: Pair) -> Iterator[tuple[list[Change], str]]:
     layers = pair.new_facts["layers"]
+    if not pair.new_facts["takes_training"]:
+        changes: list[Change] = [(-1, "_call_has_training_arg", True)]
+        yield changes, _NO_TRAINING
     older = [(name, value) for one in pair.old_facts["layers"] for name, value in one.items()]
     for name, cause in (
         ("epsilon", "epsilon of normalisation"),
@@ -111,7 +119,7 @@ def _list_layer_changes(pair: Pair) -> Iterator[tuple[list[Change], str]]:
         for owned in [*groups, owners] if len(owners) > 1 else groups:
             former = layers[owned[0]][key]
             for value in _list_values(name, former, seen):
-                changes: list[Change] = [(number, name, value) for number in owned]
+                changes = [(number, name, value) for number in owned]
                 where = " and ".join(f"layer {layers[number]['name']!r}" for number in owned)
                 shown = "symmetric" if name == "symmetric_padding" else repr(value)
                 yield changes, f"{cause}: {where} has {former!r} in NEW; with {shown} it agrees"
@@ -147,6 +155,9 @@ def _list_optimizer_changes(pair: Pair) -> Iterator[tuple[list[Change], str]]:
             where = "behind" if steps > 0 else "ahead of"
             text = f"learning-rate schedule off by one: NEW is a step {where} OLD"
             yield [(None, "learning_rate_shift", steps)], text
+        if facts.get("momentum"):
+            text = "momentum under a decaying rate: the velocity holds rates in NEW, not in OLD"
+            yield [(None, "bare_velocity", True)], text
     if facts.get("weight_decay"):
         text = f"L2 as loss or as decay: NEW decays by {facts['weight_decay']!r}; without it agrees"
         yield [(None, "weight_decay", None)], text
@@ -154,22 +165,21 @@ def _list_optimizer_changes(pair: Pair) -> Iterator[tuple[list[Change], str]]:
 
 def _fit_factor(pair: Pair, difference: Difference, old: Any, new: Any) -> str:
     """Finds a layer of the port whose output is a multiple of the older one's."""
-    if difference.index >= len(new["layers"]):
-        return ""
-    name, value = new["layers"][difference.index]
-    for _, other in old["layers"]:
-        if other.size != value.size or not np.any(value):
-            continue
-        flat, wanted = value.reshape(-1), other.reshape(-1)
-        factor = float(flat @ wanted / (flat @ flat))
-        if not np.allclose(flat * factor, wanted, rtol=1e-4, atol=1e-6) or abs(factor - 1) < 1e-4:
-            continue
-        for rate in (*old["rates"], *new["rates"]):
-            if any(math.isclose(factor, one, rel_tol=1e-3) for one in (1 - rate, 1 / (1 - rate))):
-                return (
-                    f"dropout scaling: OLD has {factor:.4g} times the values of layer {name!r}, "
-                    f"for a rate of {rate:.4g}"
-                )
+    rates = [one["rate"] for one in pair.new_facts["layers"] if one.get("rate")]
+    for name, value in reversed(new["layers"][: difference.index + 1]):
+        for _, other in old["layers"]:
+            if other.size != value.size or not np.any(value):
+                continue
+            flat, wanted = value.reshape(-1), other.reshape(-1)
+            factor = float(flat @ wanted / (flat @ flat))
+            if not np.allclose(flat * factor, wanted, rtol=1e-4, atol=1e-6):
+                continue
+            for rate in dict.fromkeys((*rates, *old["rates"], *new["rates"])):
+                if any(math.isclose(factor, x, rel_tol=1e-3) for x in (1 - rate, 1 / (1 - rate))):
+                    return (
+                        f"dropout scaling: OLD has {factor:.4g} times the values of layer "
+                        f"{name!r}, for a rate of {rate:.4g}"
+                    )
     return ""
 
 
@@ -363,8 +373,10 @@ def _get_momentum(pair: Pair, number: int) -> float:
     return float(pair.new_facts["layers"][layer].get("momentum", 0.99))
 
 
-def find_dropout(old: Any, new: Any) -> tuple[str, str] | None:
+def find_dropout(pair: Pair, old: Any, new: Any) -> tuple[str, str] | None:
     """Returns the first dropout whose rate differs, and the cause; None if all agree."""
+    if old["rates"] and not new["rates"] and not pair.new_facts["takes_training"]:
+        return "dropout 1", _NO_TRAINING
     first, second = (list(dict.fromkeys(round(r, 6) for r in one["rates"])) for one in (old, new))
     for number, rates in enumerate(itertools.zip_longest(first, second), 1):
         if rates[0] != rates[1]:

@@ -95,16 +95,16 @@ class _Run:
     def find_first(self) -> tuple[Difference | None, str]:
         """Returns the first difference and its cause."""
         found: tuple[Difference | None, str] = (None, "")
-        training = None
+        old: Any = None
+        new: Any = None
         for stage in (Stage.INFERENCE, Stage.TRAINING, Stage.LOSS, Stage.GRADIENTS, Stage.UPDATES):
             old, new = (self.pair.compute(lane, stage) for lane in (self.pair.old, self.pair.new))
             if stage in (Stage.INFERENCE, Stage.TRAINING):
                 self._check_repeatable(stage, old, new)
-                training = (old, new)
             found = self._compare(stage, old, new)
             if found[0] is not None:
                 return found
-        dropout = causes.find_dropout(*training) if training else None
+        dropout = causes.find_dropout(self.pair, old[0], new[0])
         self._note(Stage.DROPOUT, 0.0, dropout is None)
         if dropout is not None:
             return Difference(Stage.DROPOUT, 0, dropout[0], 0.0), dropout[1]

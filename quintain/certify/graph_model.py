@@ -103,7 +103,8 @@ class GraphModel:
             rest = iter(values)
             gradients = [None if one is None else next(rest) for one in graph.gradients]
             step = {"loss": float(loss), "penalty": float(penalty), "gradients": gradients}
-            found.append({**step, "values": list(graph.session.run(graph.variables))})
+            values = list(graph.session.run(graph.variables))
+            found.append({**step, "values": values, "rates": graph.rates})
         return found
 
     def train(self, batches: Sequence[Any], order: Sequence[int], seed: int) -> float:
@@ -257,5 +258,12 @@ def _find_forward(graph: Any, inputs: Sequence[Any], loss: Any) -> list[Any]:
         if op.name in depends or any(one.op.name in depends for one in op.inputs):
             depends.add(op.name)
             if op.name in seen and op._get_control_flow_context() is None:
-                found += [one for one in op.outputs if one.dtype == tf.float32 and one.shape.rank]
+                # Kernels of a normalisation leave outputs that nobody reads unset.
+                found += [
+                    one
+                    for one in op.outputs
+                    if one.dtype == tf.float32
+                    and one.shape.rank
+                    and any(other.name in seen for other in one.consumers())
+                ]
     return found

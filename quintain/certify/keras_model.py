@@ -1,6 +1,7 @@
 """A compiled Keras model of either version, as calls to compare it need it."""
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -18,6 +19,12 @@ SETTINGS: Final = (
 _SHIFT: Final = "learning_rate_shift"
 _SUMS_ROWS: Final = "sums_rows"
 _SYMMETRIC: Final = "symmetric_padding"
+_BARE_VELOCITY: Final = "bare_velocity"
+_TRAINING_ARGUMENT: Final = "_call_has_training_arg"
+"""Attribute of a Keras 3 model by which its step tells `call` that it trains."""
+
+_MODEL: Final = -1
+"""Number that stands for the model where layers have theirs."""
 
 
 def to_arrays(batch: Any) -> tuple[Any, Any, Any]:
@@ -75,6 +82,7 @@ class KerasModel:
             "layers": [{"name": each.name, **_describe(each)} for each in layers],
             "optimizer": _describe(optimizer),
             "loss": {"class": loss} if isinstance(loss, str) else _describe(loss),
+            "takes_training": getattr(self._model, _TRAINING_ARGUMENT, True),
         }
 
     def get_values(self, seed: int | None = None) -> list[np.ndarray]:
@@ -99,6 +107,8 @@ class KerasModel:
         layers = self._list_layers()
         for number, name, value in changes:
             target = self._model.optimizer if number is None else layers[number]
+            if number == _MODEL:
+                target = self._model
             if name == _SHIFT:
                 self._changed.append((target, "learning_rate", target._learning_rate))
                 target.learning_rate = self._build_shifted(target._learning_rate, value)
@@ -106,6 +116,8 @@ class KerasModel:
             if name == _SUMS_ROWS:
                 self._sums_rows = value
                 continue
+            if name == _BARE_VELOCITY:
+                name, value = "update_step", _build_bare_momentum(target)
             if name == _SYMMETRIC:
                 self._changed.append((target, "call", target.call))
                 target.call = _build_padded(target)
@@ -119,11 +131,16 @@ class KerasModel:
     def outputs(self, batch: Any, is_training: bool) -> dict[str, Any]:
         """Returns outputs and those of each layer, and the rates of dropout, which is off."""
         self._restore()
-        layers: list[tuple[str, np.ndarray]] = []
+        layers: list[tuple[str, np.ndarray, int]] = []
         with dropout_switch.dropout_off() as rates, self._recording(layers):
             found = self._model(batch[0], training=is_training)
         outputs = [("", one.numpy()) for one in tf.nest.flatten(found)]
-        return {"outputs": outputs, "layers": layers, "rates": list(rates)}
+        return {
+            "outputs": outputs,
+            "layers": [(name, value) for name, value, _ in layers],
+            "first_parts": [first for _, _, first in layers],
+            "rates": list(rates),
+        }
 
     def steps(self, batches: Sequence[Any]) -> list[dict[str, Any]]:
         """Returns loss, penalty, gradients and weights of each step; dropout is off."""
@@ -131,20 +148,21 @@ class KerasModel:
         self._model.run_eagerly = True
         self._model.train_function = None
         found = []
-        with dropout_switch.dropout_off(), self._gradients_kept():
+        with dropout_switch.dropout_off() as rates, self._gradients_kept():
             for x, y, weights in batches:
                 self._model(x, training=False)
                 penalty = float(sum((tf.reduce_sum(one) for one in self._model.losses), 0.0))
                 self._model.reset_metrics()
+                self._gradients = [None] * len(self._values)
                 logs = self._model.train_on_batch(x, y, weights, return_dict=True)
-                values = self._read()
-                loss = float(logs["loss"])
+                values, loss = self._read(), _find_loss(logs)
                 found.append(
                     {
                         "loss": loss,
                         "penalty": penalty,
                         "gradients": self._gradients,
                         "values": values,
+                        "rates": list(rates),
                     }
                 )
         return found
@@ -162,11 +180,9 @@ class KerasModel:
         total, count = 0.0, 0
         for x, y, weights in batches:
             self._model.reset_metrics()
-            loss = self._model.test_on_batch(x, y, weights, return_dict=True)["loss"]
-            total, count = (
-                total + float(loss) * len(tf.nest.flatten(y)[0]),
-                count + len(tf.nest.flatten(y)[0]),
-            )
+            logs = self._model.test_on_batch(x, y, weights, return_dict=True)
+            rows = len(tf.nest.flatten(y)[0])
+            total, count = total + _find_loss(logs) * rows, count + rows
         return total / count
 
     def _make(self, seed: int) -> None:
@@ -178,18 +194,26 @@ class KerasModel:
             raise TypeError(f"the function returned {kind}, expected a compiled Keras model")
         if getattr(self._model, "optimizer", None) is None:
             raise TypeError("the model is not compiled; call `model.compile(optimizer, loss)`")
+        for name in ("train_step", "test_step"):
+            vars(self._model)[name] = functools.partial(_step_as_fit, getattr(self._model, name))
         self._model(self._batches[0][0], training=False)
-        optimizer = self._model.optimizer
-        make_slots = getattr(optimizer, "_create_all_weights", None) or optimizer.build
-        make_slots(self._model.trainable_variables)
+        for optimizer in self._list_optimizers():
+            make_slots = getattr(optimizer, "_create_all_weights", None) or optimizer.build
+            make_slots(self._model.trainable_variables)
         self._slots = [one.numpy() for one in self._list_slots()]
 
     def _list_layers(self) -> list[Any]:
         return [one for one in self._model._flatten_layers() if one is not self._model]
 
+    def _list_optimizers(self) -> list[Any]:
+        """Returns the compiled optimizer, and others that the model's own step uses."""
+        kept = [self._model.optimizer, *vars(self._model).values()]
+        kind = self._keras.optimizers.Optimizer
+        return list({id(one): one for one in kept if isinstance(one, kind)}.values())
+
     def _list_slots(self) -> list[Any]:
-        found = self._model.optimizer.variables
-        return list(found() if callable(found) else found)
+        found = [one.variables for one in self._list_optimizers()]
+        return [slot for one in found for slot in (one() if callable(one) else one)]
 
     def _read(self) -> list[np.ndarray]:
         return [weight.numpy() for weight in self._model.weights]
@@ -201,18 +225,19 @@ class KerasModel:
             slot.assign(value)
 
     @contextlib.contextmanager
-    def _recording(self, records: list[tuple[str, np.ndarray]]) -> Iterator[None]:
-        """Keeps the outputs of layers in the order in which they are computed."""
+    def _recording(self, records: list[tuple[str, np.ndarray, int]]) -> Iterator[None]:
+        """Keeps outputs of layers in order of computing, with numbers of their first parts'."""
         layer = self._keras.layers.Layer
         former = layer.__call__
         model = self._model
 
         def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+            first = len(records)
             found = former(self, *args, **kwargs)
             if self is not model:
                 tensors = [one for one in tf.nest.flatten(found) if tf.is_tensor(one)]
                 records.extend(
-                    (self.name, one.numpy())
+                    (self.name, one.numpy(), first)
                     for one in tensors
                     if isinstance(one, tf.Tensor) and one.dtype.is_floating
                 )
@@ -227,12 +252,9 @@ class KerasModel:
     @contextlib.contextmanager
     def _gradients_kept(self) -> Iterator[None]:
         """Keeps the gradients of each update, by the numbers of their weights."""
-        optimizer = self._model.optimizer
-        name = "apply" if "apply" in dir(optimizer) else "apply_gradients"
-        former = getattr(optimizer, name)
         numbers = {id(weight): number for number, weight in enumerate(self._model.weights)}
 
-        def apply(gradients: Any, *args: Any, **kwargs: Any) -> Any:
+        def keep(former: Any, name: str, gradients: Any, *args: Any, **kwargs: Any) -> Any:
             pairs = list(gradients)
             if name == "apply":
                 weights = (
@@ -241,7 +263,6 @@ class KerasModel:
                 shown = list(zip(pairs, weights, strict=True))
             else:
                 shown = pairs
-            self._gradients = [None] * len(numbers)
             for gradient, weight in shown:
                 if gradient is not None and id(weight) in numbers:
                     dense = tf.convert_to_tensor(gradient)
@@ -250,11 +271,12 @@ class KerasModel:
                 pairs = [None if one is None else tf.convert_to_tensor(one) for one in pairs]
             return former(pairs, *args, **kwargs)
 
-        setattr(optimizer, name, apply)
-        try:
+        with contextlib.ExitStack() as stack:
+            for optimizer in self._list_optimizers():
+                name = "apply" if "apply" in dir(optimizer) else "apply_gradients"
+                setattr(optimizer, name, functools.partial(keep, getattr(optimizer, name), name))
+                stack.callback(delattr, optimizer, name)
             yield
-        finally:
-            delattr(optimizer, name)
 
     def _build_shifted(self, schedule: Any, steps: int) -> Any:
         class Shifted(self._keras.optimizers.schedules.LearningRateSchedule):  # type: ignore[name-defined] # Keras' own
@@ -262,6 +284,29 @@ class KerasModel:
                 return schedule(tf.cast(step, tf.int64) + steps)
 
         return Shifted()
+
+
+def _step_as_fit(step: Callable[[Any], Any], data: Any) -> Any:
+    """Calls a step with what `fit` gives it: `train_on_batch` of Keras 3 adds a None."""
+    return step(data[:-1] if isinstance(data, tuple) and data[-1] is None else data)
+
+
+def _find_loss(logs: Mapping[str, Any]) -> float:
+    if "loss" not in logs:
+        raise TypeError(f"a step returned {', '.join(logs) or 'nothing'}, expected 'loss' as well")
+    return float(logs["loss"])
+
+
+def _build_bare_momentum(optimizer: Any) -> Callable[..., Any]:
+    """Returns SGD's rule with a velocity of gradients; that of Keras holds the rates, too."""
+
+    def update_step(gradient: Any, variable: Any, rate: Any) -> None:
+        velocity = optimizer.momentums[optimizer._get_variable_index(variable)]
+        velocity.assign(optimizer.momentum * velocity + gradient)
+        ahead = gradient + optimizer.momentum * velocity
+        variable.assign_sub(rate * (ahead if optimizer.nesterov else velocity))
+
+    return update_step
 
 
 def _build_padded(layer: Any) -> Callable[..., Any]:

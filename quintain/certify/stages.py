@@ -143,6 +143,9 @@ class Pair:
             )
             for _, value in new["layers"]
         ]
+        for index, first in reversed(list(enumerate(new["first_parts"]))):
+            if is_found[index]:  # Then parts that OLD computes in another way don't matter.
+                is_found[first:index] = [True] * (index - first)
         for index, (name, _) in enumerate(new["layers"]):
             is_fused = is_found[index + 1 : index + 2] == [True] and new["layers"][index + 1][
                 0

@@ -32,6 +32,9 @@ class Entry:
 
     new: str
     old: str
+    beside: str | None = None
+    """Older variable whose columns follow, where the port's holds both."""
+
     rows: tuple[int, int] | None = None
     """First row of the older variable, and the one after the last, where it holds two."""
 
@@ -73,11 +76,17 @@ class VariableMap:
 
     def apply(self, values: Sequence[Any], *, is_gradient: bool = False) -> list[Any]:
         """Returns the older model's values in the order of the port."""
-        found = [values[self._numbers[entry.old]] for entry in self.entries]
+        found = [self._get(values, entry) for entry in self.entries]
         return [
             None if value is None else entry.apply(value, shape, is_gradient=is_gradient)
             for entry, value, shape in zip(self.entries, found, self._shapes, strict=True)
         ]
+
+    def _get(self, values: Sequence[Any], entry: Entry) -> Any:
+        value = values[self._numbers[entry.old]]
+        if value is None or entry.beside is None:
+            return value
+        return np.concatenate([value, values[self._numbers[entry.beside]]], axis=-1)
 
     def replace(self, changes: Mapping[int, Mapping[str, Any]]) -> "VariableMap":
         """Returns a map with other fields of entries."""
@@ -92,8 +101,7 @@ class VariableMap:
         layers: dict[int, list[int]] = {}
         for number, one in enumerate(self._new):
             layers.setdefault(one["layer"], []).append(number)
-        for numbers in layers.values():
-            yield from self._list_gate_orders(numbers)
+        yield from self._list_gate_orders(list(layers.values()))
         for first, second in itertools.combinations(layers.values(), 2):
             if [self._shapes[n] for n in first] == [self._shapes[n] for n in second]:
                 pairs = dict(zip(first + second, second + first, strict=True))
@@ -114,15 +122,28 @@ class VariableMap:
                     changed = self.replace({number: {"transpose": axes}})
                     yield f"{one['name']} transposed to {list(axes)}", changed
 
-    def _list_gate_orders(self, numbers: Sequence[int]) -> Iterator[tuple[str, "VariableMap"]]:
-        recurrent = [n for n in numbers if "recurrent_kernel" in self._new[n]["name"]]
-        if not recurrent:
-            return
-        rows, columns = self._shapes[recurrent[0]][-2:]
-        count = columns // rows
+    def _list_gate_orders(
+        self, layers: Sequence[Sequence[int]]
+    ) -> Iterator[tuple[str, "VariableMap"]]:
+        """Yields orders of gates, those of all layers of a kind first."""
+        kinds: dict[int, list[Sequence[int]]] = {}
+        for numbers in layers:
+            for number in numbers:
+                if "recurrent_kernel" in self._new[number]["name"]:
+                    rows, columns = self._shapes[number][-2:]
+                    kinds.setdefault(columns // rows, []).append(numbers)
+        for count, group in kinds.items():
+            for each in ([group] if len(group) > 1 else []) + [[numbers] for numbers in group]:
+                yield from self._list_orders_of(count, each)
+
+    def _list_orders_of(
+        self, count: int, layers: Sequence[Sequence[int]]
+    ) -> Iterator[tuple[str, "VariableMap"]]:
+        numbers = [number for each in layers for number in each]
         biases = [n for n in numbers if len(self._shapes[n]) == 1]
         letters = "ifco" if count == 4 else "zrh"
         forget = tuple(float(letter == "f") for letter in letters)
+        name = " and ".join(self._new[each[0]]["name"].rpartition("/")[0] for each in layers)
         for add in (None, forget) if count == 4 and biases else (None,):
             for order in dict.fromkeys((*_ORDERS, *itertools.permutations(range(count)))):
                 if len(order) != count or (order == tuple(range(count)) and add is None):
@@ -131,7 +152,6 @@ class VariableMap:
                 changes |= {n: {"gates": order, "add": add} for n in biases}
                 written = "".join(letters[order.index(n)] for n in range(count))
                 bias = ", and 1 is added to the bias of f by OLD's code" if add else ""
-                name = self._new[numbers[0]]["name"].rpartition("/")[0]
                 yield f"gates of {name} in the order {written} in OLD{bias}", self.replace(changes)
 
 
@@ -170,18 +190,33 @@ def match(old: Sequence[Weight], new: Sequence[Weight]) -> VariableMap:
 def _split_kernels(
     partners: dict[int, Entry], left: dict[int, Weight], new: Sequence[Weight]
 ) -> None:
-    """Adds entries for kernels of older RNNs, which hold the input's rows above the state's."""
-    for first, second in itertools.pairwise(n for n in range(len(new)) if n not in partners):
-        upper, lower = new[first]["shape"], new[second]["shape"]
-        for number, one in list(left.items()):
-            rows = upper[0] if upper else 0
-            if len(upper) == len(lower) == 2 and one["shape"] == (rows + lower[0], lower[1]):
-                partners[first] = Entry(new[first]["name"], one["name"], rows=(0, rows))
-                partners[second] = Entry(
-                    new[second]["name"], one["name"], rows=(rows, rows + lower[0])
-                )
-                del left[number]
-                break
+    """Adds entries for kernels of older RNNs, which hold the input's rows above the state's.
+
+    Older GRUs have the gates' and the candidate's kernels and biases, with a gate for resetting
+    first.
+    """
+    joined = {
+        (number, other): (*first["shape"][:-1], first["shape"][-1] + second["shape"][-1])
+        for (number, first), (other, second) in itertools.combinations(left.items(), 2)
+        if first["shape"][:-1] == second["shape"][:-1]
+        and first["shape"][-1:] == (2 * math.prod(second["shape"][-1:]),)
+    }
+    shapes = {(number,): one["shape"] for number, one in left.items()} | joined
+    for first in range(len(new)):
+        upper, lower = (one["shape"] for one in (*new[first : first + 2], {"shape": ()})[:2])
+        rows = upper[0] if upper else 0
+        total = (rows + lower[0], lower[-1]) if len(upper) == len(lower) == 2 else None
+        for numbers, shape in shapes.items():
+            if first in partners or any(number not in left for number in numbers):
+                continue
+            is_kernel = total == shape and first + 1 not in partners
+            if not is_kernel and (len(numbers) == 1 or shape != upper):
+                continue
+            names = [left.pop(number)["name"] for number in numbers]
+            both = {"beside": names[1], "gates": (1, 0, 2)} if names[1:] else {}
+            parts = ((0, rows), (rows, rows + lower[0])) if is_kernel else (None,)
+            for number, part in enumerate(parts, first):
+                partners[number] = Entry(new[number]["name"], names[0], rows=part, **both)
 
 
 def _describe_rest(new: Sequence[Weight], old: Sequence[Weight]) -> str:
@@ -227,17 +262,20 @@ def read(path: pathlib.Path, old: Sequence[Weight], new: Sequence[Weight]) -> Va
     shapes = {one["name"]: one["shape"] for one in old}
     for one in new:
         entry = entries.get(one["name"])
-        if entry is None or entry.old not in shapes:
+        olds = [] if entry is None else [each for each in (entry.old, entry.beside) if each]
+        unknown = [name for name in olds if name not in shapes]
+        if entry is None or unknown:
             what = (
                 f"no entry for {one['name']!r}"
                 if entry is None
-                else f"no variable {entry.old!r} in OLD"
+                else f"no variable {unknown[0]!r} in OLD"
             )
             raise errors.ConfigError(
                 f"{path}: {what}.{errors.suggest(one['name'], [*entries, *shapes])}"
             )
         try:
-            value = entry.apply(np.zeros(shapes[entry.old]), one["shape"], is_gradient=False)
+            value = np.concatenate([np.zeros(shapes[name]) for name in olds], axis=-1)
+            value = entry.apply(value, one["shape"], is_gradient=False)
         except (ValueError, IndexError) as error:
             raise errors.ConfigError(f"{path}: {entry.new}: {error}") from error
         assert value.shape == tuple(one["shape"]), f"{entry} gave {value.shape}"

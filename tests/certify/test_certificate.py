@@ -5,8 +5,8 @@ from quintain.certify import certificate, stages, variable_map
 ENTRY = variable_map.Entry("b/kernel", "a<kernel>", gates=(0, 2, 1, 3))
 
 
-def build(**fields):
-    results = (certificate.StageResult("loss", 2e-7, is_equal=True),)
+def build(size=2e-7, **fields):
+    results = (certificate.StageResult("loss", size, is_equal=True),)
     return certificate.Certificate("old.py:f", "new.py:f", 1e-6, results, (ENTRY,), (), **fields)
 
 
@@ -45,3 +45,9 @@ def test_a_difference_is_told_with_its_cause():
     )
     assert json.loads(json.dumps(found.to_json()))["difference"]["stage"] == "loss"
     assert 'class="other"' in found.to_html()
+
+
+def test_a_difference_above_the_tolerance_is_told_as_rounding():
+    text = "equivalent within rounding for 10 updates: 3e-06 is above 1e-06, but at most ten times"
+
+    assert build(size=3e-6).verdict.startswith(text)

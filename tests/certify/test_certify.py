@@ -62,6 +62,8 @@ def compare(tmp_path_factory):
         ),
         ("schedule", ROWS, "UPDATES", "learning-rate schedule off by one"),
         ("dropout", ROWS, "DROPOUT", "dropout scaling: rate 0.2 in OLD, 0.8 in NEW; one takes"),
+        ("untold_norm", ROWS, "LOSS", "updates of moving averages and dropout: `call` in NEW"),
+        ("untold_dropout", ROWS, "DROPOUT", "updates of moving averages and dropout: `call` in"),
         ("initialiser", ROWS, "FRESH", "default initialiser: truncated_normal (deviation 0.0"),
     ],
 )
@@ -110,6 +112,27 @@ def test_moving_averages_that_a_graph_does_not_update_are_named(compare):
     found = compare("older_graphs.py:batch_norm", "newer_keras.py:batch_norm", ROWS)
 
     assert found.cause == "updates of moving averages are not run in OLD"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "stage", "cause"),
+    [
+        ("decayed_momentum", "decayed_momentum", "UPDATES", "momentum under a decaying rate: the"),
+        ("kept_share", "small", "INFERENCE", "dropout scaling: OLD has 0.8 times the values of"),
+    ],
+)
+def test_a_fault_of_a_graph_is_named(compare, old, new, stage, cause):
+    found = compare(f"older_graphs.py:{old}", f"newer_keras.py:{new}", ROWS)
+
+    assert found.cause.startswith(cause), found.verdict
+    assert found.difference.stage.name == stage
+
+
+def test_variances_by_n_minus_1_are_taken_into_account(compare):
+    found = compare("older_keras.py:image_norm", "newer_keras.py:image_norm", IMAGES)
+
+    assert found.is_equivalent, found.verdict
+    assert "OLD's moving variances divide by N - 1" in found.notes[0]
 
 
 def test_a_premade_estimator_sums_losses(compare):

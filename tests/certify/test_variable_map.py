@@ -51,6 +51,41 @@ def test_a_kernel_that_holds_both_of_an_rnn_is_split():
     assert not texts[text].apply(values, is_gradient=True)[2].any()
 
 
+def test_kernels_of_stacked_rnns_of_one_size_are_split_each():
+    old = [weight(f"cell_{number}/kernel", 4, 8) for number in range(2)]
+    names = ("kernel", "recurrent_kernel")
+    new = [weight(f"lstm_{number}/{name}", 2, 8) for number in range(2) for name in names]
+
+    found = variable_map.match(old, new)
+
+    assert [(one.old, one.rows) for one in found.entries] == [
+        ("cell_0/kernel", (0, 2)), ("cell_0/kernel", (2, 4)),
+        ("cell_1/kernel", (0, 2)), ("cell_1/kernel", (2, 4)),
+    ]  # fmt: skip
+
+
+def test_gates_and_candidate_of_an_older_gru_are_joined(tmp_path):
+    old = [
+        weight("gru_cell/gates/kernel", 5, 4), weight("gru_cell/gates/bias", 4),
+        weight("gru_cell/candidate/kernel", 5, 2), weight("gru_cell/candidate/bias", 2),
+    ]  # fmt: skip
+    new = [
+        weight("gru/kernel", 3, 6), weight("gru/recurrent_kernel", 2, 6), weight("gru/bias", 6)
+    ]  # fmt: skip
+    values = [np.full(one["shape"], number) for number, one in enumerate(old)]
+    values[1][:] = [4, 4, 5, 5]
+
+    found = variable_map.match(old, new)
+    kernel, recurrent, bias = found.apply(values)
+
+    assert (kernel.shape, recurrent.shape) == ((3, 6), (2, 6))
+    np.testing.assert_array_equal(kernel[0], [0, 0, 0, 0, 2, 2])
+    np.testing.assert_array_equal(bias, [5, 5, 4, 4, 3, 3])  # Update, reset, candidate.
+    path = tmp_path / "map.json"
+    path.write_text(variable_map.to_json(found.entries))
+    assert variable_map.read(path, old, new).entries == found.entries
+
+
 def test_variables_that_are_left_are_named():
     with pytest.raises(errors.ConfigError, match=r"left in OLD: a/kernel \[2, 3\]; left in NEW: b"):
         variable_map.match([weight("a/kernel", 2, 3)], [weight("b/kernel", 4, 5)])
@@ -70,7 +105,10 @@ def test_a_file_gives_the_map_back(tmp_path):
     [
         ([{"new": "b", "old": "c"}], "no variable 'c' in OLD"),
         ([], "no entry for 'b'"),
-        ([{"new": "b", "old": "a", "gate": 1}], "expected a list of entries with add, gates"),
+        (
+            [{"new": "b", "old": "a", "gate": 1}],
+            "expected a list of entries with add, beside, gates",
+        ),
         ([{"new": "b", "old": "a", "rows": [0, 1]}], "b: cannot reshape"),
     ],
 )

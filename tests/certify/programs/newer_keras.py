@@ -161,6 +161,42 @@ def factors():
     return compile_model(model, keras.optimizers.SGD(0.5), "mse")
 
 
+class Untold(keras.Model):
+    """A `call` without `training`."""
+
+    def __init__(self, middle):
+        super().__init__()
+        self.hidden, self.middle, self.last = layers.Dense(8), middle, layers.Dense(3)
+
+    def call(self, x):
+        return self.last(self.middle(self.hidden(x)))
+
+
+def untold_norm():
+    return compile_model(Untold(layers.BatchNormalization()))
+
+
+def untold_dropout():
+    return compile_model(Untold(layers.Dropout(0.5)))
+
+
+def decayed_momentum():
+    rate = keras.optimizers.schedules.ExponentialDecay(0.1, 4, 0.5, staircase=True)
+    return small(optimizer=keras.optimizers.SGD(rate, momentum=0.9))
+
+
+def image_norm():
+    return compile_model(
+        keras.Sequential([
+            keras.Input((8, 8, 2)),
+            layers.Conv2D(4, 3, activation="relu"),
+            layers.BatchNormalization(),
+            layers.GlobalAveragePooling2D(),
+            layers.Dense(3),
+        ])
+    )  # fmt: skip
+
+
 def not_compiled():
     return keras.Sequential([keras.Input((6,)), layers.Dense(3)])
 

@@ -81,3 +81,21 @@ def factors(features, labels):
     rating = tf.reduce_sum(u * i, axis=1)
     loss = tf.losses.mean_squared_error(labels, rating)
     return rating, loss, tf.train.GradientDescentOptimizer(0.5).minimize(loss)
+
+
+def decayed_momentum(features, labels, is_training):
+    x = tf.layers.dense(features, 8, activation=tf.nn.relu)
+    logits = tf.layers.dense(tf.layers.dropout(x, 0.2, training=is_training), 3)
+    loss = tf.losses.sparse_softmax_cross_entropy(labels, logits)
+    step = tf.train.get_global_step()
+    rate = tf.train.exponential_decay(0.1, step, 4, 0.5, staircase=True)
+    return logits, loss, tf.train.MomentumOptimizer(rate, 0.9).minimize(loss, step)
+
+
+def kept_share(features, labels, is_training):
+    """Dropout of the first kind: values are made smaller when nothing is dropped."""
+    x = tf.layers.dense(features, 8, activation=tf.nn.relu)
+    x = 0.8 * (tf.nn.dropout(x, keep_prob=0.8) if is_training else x)
+    logits = tf.layers.dense(x, 3)
+    loss = tf.losses.sparse_softmax_cross_entropy(labels, logits)
+    return logits, loss, tf.train.AdamOptimizer(0.01).minimize(loss)

@@ -94,6 +94,34 @@ def mask():
     )  # fmt: skip
 
 
+class Untold(keras.Model):
+    def __init__(self, middle):
+        super().__init__()
+        self.hidden, self.middle, self.last = layers.Dense(8), middle, layers.Dense(3)
+
+    def call(self, x):
+        return self.last(self.middle(self.hidden(x)))
+
+
+def untold_norm():
+    return compile_model(Untold(layers.BatchNormalization()))
+
+
+def untold_dropout():
+    return compile_model(Untold(layers.Dropout(0.5)))
+
+
+def image_norm():
+    return compile_model(
+        keras.Sequential([
+            layers.Conv2D(4, 3, activation="relu", input_shape=(8, 8, 2)),
+            layers.BatchNormalization(),
+            layers.GlobalAveragePooling2D(),
+            layers.Dense(3),
+        ])
+    )  # fmt: skip
+
+
 class Lstm(layers.Layer):
     """An LSTM of one's own: gates in the order input, forget, output, candidate."""
 

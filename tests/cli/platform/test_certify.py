@@ -1,5 +1,7 @@
 """Bad input of `quintain migrate certify`: one message, and nothing is written."""
 
+import pathlib
+
 import numpy as np
 import pytest
 
@@ -59,3 +61,24 @@ def test_a_directory_for_the_map_that_is_missing(quintain, write):
 
     assert code == 2
     assert "none/map.json: there is no directory" in stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("import nowhere\n\ndef build_model():\n    pass\n", "No module named 'nowhere'"),
+        ("def build_model():\n    return 3\n", "the function returned builtins.int, expected a"),
+    ],
+)
+def test_code_that_fails_is_one_message_and_nothing_is_written(quintain, write, text, message):
+    write("old.py", text)
+    np.savez("data.npz", x=np.zeros((4, 2)), y=np.zeros(4))
+    files = ("--batch", "data.npz", "--map", "map.json", "--report", "report.html")
+
+    code, _, stderr = quintain("migrate", "certify", "old.py", "old.py", *files)
+
+    assert code == 2
+    assert "OLD old.py:build_model: " in stderr
+    assert message in stderr
+    assert sorted(path.name for path in pathlib.Path().iterdir()) == ["data.npz", "old.py"]
