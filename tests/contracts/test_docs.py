@@ -97,7 +97,7 @@ def test_links_of_the_site_lead_somewhere(tmp_path):
     assert missing == []
 
 
-def test_the_documentation_has_at_most_37411_words():
+def test_the_documentation_has_at_most_37512_words():
     pages = (ROOT / "docs").rglob("*.md")
     counted = {
         page: len(page.read_text().split())
@@ -105,7 +105,7 @@ def test_the_documentation_has_at_most_37411_words():
         if page.parent.name != "decisions" and not GENERATED.search(page.read_text())
     }
 
-    assert sum(counted.values()) <= 37_411, counted
+    assert sum(counted.values()) <= 37_512, counted
 
 
 @pytest.mark.parametrize(
