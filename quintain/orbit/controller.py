@@ -16,6 +16,7 @@ from quintain.orbit import (
     finite_data,
     loop_schedule,
     runner,
+    standard_runner,
     values,
 )
 from quintain.orbit import global_step as global_step_lib
@@ -146,6 +147,12 @@ class Controller:
                 reporter=self._reporter,
             )
             self.restore_checkpoint()
+
+    def compile_train_loop(self) -> None:
+        """Compiles the loop of a `StandardTrainer` as `train` will run it, without a step."""
+        if isinstance(self.trainer, standard_runner.StandardTrainer):
+            with self.strategy.scope(), self._recorded_summaries():
+                self.trainer.compile_train_loop()
 
     def train(self, steps: int, checkpoint_at_completion: bool = True) -> None:
         """Trains until the global step is `steps`, or the training data ends.

@@ -65,17 +65,30 @@ class StandardTrainer(runner.AbstractTrainer, metaclass=abc.ABCMeta):
         """Runs `num_steps` steps, or fewer if the data ends or the process is asked to stop."""
         self.train_loop_begin()
         iterator = self.ensure_train_iterator()
-        if self._train_loop_fn is None or self._train_loop_interruption is not self.interruption:
-            self._train_loop_interruption = self.interruption
-            self._train_loop_fn = self.create_train_loop_fn()
+        loop_fn = self._ensure_train_loop_fn()
         self.train_data_exhausted = False
-        num_steps_done = self._run_train_loop(self._train_loop_fn, iterator, num_steps)
+        num_steps_done = self._run_train_loop(loop_fn, iterator, num_steps)
         if self.train_data_exhausted or num_steps_done is None or num_steps_done >= int(num_steps):
             return self.train_loop_end()
         if _is_stop_agreed(self):
             return None
         self.train_data_exhausted = True
         return self.train_loop_end()
+
+    def compile_train_loop(self) -> None:
+        """Compiles the loop ahead of the first one, where it is a graph.
+
+        It runs no step: no data are read, and nothing changes.
+        """
+        if self._train_options.use_tf_while_loop:
+            iterator = self.ensure_train_iterator()
+            self._ensure_train_loop_fn()(iterator, tf.constant(0))
+
+    def _ensure_train_loop_fn(self) -> Callable[..., Any]:
+        if self._train_loop_fn is None or self._train_loop_interruption is not self.interruption:
+            self._train_loop_interruption = self.interruption
+            self._train_loop_fn = self.create_train_loop_fn()
+        return self._train_loop_fn
 
     def _run_train_loop(
         self, loop_fn: Callable[..., Any], iterator: Any, num_steps: tf.Tensor

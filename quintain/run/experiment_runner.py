@@ -100,6 +100,9 @@ class ExperimentRunner:
         with distribution_strategy.scope():
             self._trainer = options.trainer or self.build_trainer(task)
             self._evaluator = self.build_evaluator()
+        self._summary_manager = options.summary_manager
+        if options.stand_by is not None:
+            self._stand_by(options.stand_by)
         self._evaluation_log = (
             evaluation_log.EvaluationLog(self._model_dir) if self._model_dir else None
         )
@@ -117,6 +120,36 @@ class ExperimentRunner:
         rate = self._read_constant_rate()
         self._controller = self.build_controller()
         self._take_changed_rate(rate)
+
+    def _stand_by(self, wait: Callable[[], None]) -> None:
+        """Compiles the training loop, and waits before anything of the run's state is read."""
+        early = orbit.Controller(
+            strategy=self._strategy,
+            trainer=self._trainer,
+            global_step=self._trainer.global_step,
+            steps_per_loop=self.get_steps_per_loop(),
+            interruption=self._options.interruption,
+            **self._get_summary_settings(),
+        )
+        early.compile_train_loop()
+        self._summary_manager = early.summary_manager  # The graph writes to it.
+        wait()
+
+    def _get_summary_settings(self) -> dict[str, Any]:
+        """Returns the arguments of a controller that say where summaries go, and when."""
+        settings = {
+            "summary_manager": self._summary_manager,
+            "eval_summary_manager": self._options.eval_summary_manager,
+        }
+        if not (self._model_dir and self._options.save_summary and self._is_chief):
+            return settings
+        config = self._params.trainer
+        return {
+            **settings,
+            "summary_dir": file_paths.join(self._model_dir, "train"),
+            "eval_summary_dir": file_paths.join(self._model_dir, config.validation_summary_subdir),
+            "summary_interval": config.summary_interval,
+        }
 
     def _build_train_actions(self) -> list[actions.Action]:
         """Returns the train actions that the config asks for, then the caller's."""
@@ -315,8 +348,7 @@ class ExperimentRunner:
 
     def build_controller(self) -> orbit.Controller:
         """Builds the controller, which restores the newest checkpoint or initialises the model."""
-        config, options = self._params.trainer, self._options
-        has_summaries = bool(self._model_dir) and options.save_summary and self._is_chief
+        options = self._options
         profile = options.profile
         return options.controller_cls(
             strategy=self._strategy,
@@ -327,15 +359,7 @@ class ExperimentRunner:
             checkpoint_manager=self._checkpoint_manager,
             train_actions=self._build_train_actions(),
             eval_actions=self._build_eval_actions(),
-            summary_dir=file_paths.join(self._model_dir, "train") if has_summaries else None,
-            eval_summary_dir=(
-                file_paths.join(self._model_dir, config.validation_summary_subdir)
-                if has_summaries
-                else None
-            ),
-            summary_interval=config.summary_interval if has_summaries else None,
-            summary_manager=options.summary_manager,
-            eval_summary_manager=options.eval_summary_manager,
+            **self._get_summary_settings(),
             reporter=self._reporter,
             interruption=options.interruption,
             loop_position=self._trainer.loop_position,

@@ -43,6 +43,10 @@ class Environment:
         self._looking = threading.Thread(target=self._look_at_git, daemon=True)
         self._looking.start()
 
+    def restart_clock(self) -> None:
+        """Takes this moment for the start of the run, as a standby does that takes over."""
+        self._start_time = time.time()
+
     def record(self, model_dir: str, sources: Mapping[str, str]) -> None:
         """Writes what is known beside the settings of a run.
 

@@ -52,6 +52,10 @@ class RunOptions:
     on_start: Callable[[], None] | None = None
     """Called once, on the chief, when the settings of a training are written."""
 
+    stand_by: Callable[[], None] | None = None
+    """Called once model and training loop are built and compiled; the run waits for its end, and
+    goes on with the newest checkpoint that there is then."""
+
     profile: "step_profile.StepRange | None" = None
     """Steps to profile, into the model directory."""
 

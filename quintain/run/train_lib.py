@@ -228,7 +228,7 @@ def train_from_config(
         )
         is_cluster = params.runtime.distribution is cfg.Distribution.MULTI_WORKER_MIRRORED
         if not is_cluster:
-            claim()
+            options = _claim_in_turn(options, claim)
         strategy = distribution.build_strategy(params.runtime)
         if is_cluster:
             check_on_chief(strategy, claim)
@@ -275,6 +275,22 @@ def train_from_config(
         logs=logs,
         is_stopped_early=runner.is_stopped_early,
     )
+
+
+def _claim_in_turn(
+    options: run_options.RunOptions, claim: Callable[[], None]
+) -> run_options.RunOptions:
+    """Claims the directory, or returns options with which a standby does so when it takes over."""
+    wait = options.stand_by
+    if wait is None:
+        claim()
+        return options
+
+    def stand_by() -> None:
+        wait()
+        claim()
+
+    return dataclasses.replace(options, stand_by=stand_by)
 
 
 @contextlib.contextmanager

@@ -26,6 +26,34 @@ def test_every_loop_runs_the_steps_it_is_told_to(make_counter, options):
 
 
 @pytest.mark.parametrize("options", _LOOPS.values(), ids=_LOOPS)
+def test_a_loop_that_is_compiled_ahead_takes_no_step_and_no_data(make_counter, options):
+    counter = make_counter(options=options)
+
+    counter.compile_train_loop()
+
+    assert int(counter.global_step) == 0
+    assert counter.train(tf.constant(3)) == {"total": 0 + 1 + 2}
+
+
+def test_a_loop_that_is_compiled_ahead_is_not_traced_again(make_counter):
+    counter = make_counter()
+    traces = []
+    take_step, counter.train_step = (
+        counter.train_step,
+        lambda iterator: (
+            traces.append(1),
+            take_step(iterator),
+        ),
+    )
+
+    counter.compile_train_loop()
+    num_traces = len(traces)
+    counter.train(tf.constant(3))
+
+    assert num_traces == len(traces) > 0
+
+
+@pytest.mark.parametrize("options", _LOOPS.values(), ids=_LOOPS)
 def test_every_loop_ends_with_its_data(make_counter, options):
     counter = make_counter(num_examples=4, options=options)
 

@@ -12,7 +12,7 @@ from quintain import errors, orbit
 from quintain.checkpoints import checkpoints
 from quintain.core import task_factory
 from quintain.distribute import distribution
-from quintain.run import train_lib
+from quintain.run import run_options, train_lib
 
 
 def run(params, mode, model_dir, **kwargs):
@@ -455,3 +455,28 @@ def test_a_named_task_goes_by_its_name_in_the_log(tmp_path, line_params, caplog)
     assert "Task 'sums' starts in mode 'train'." in caplog.text
     with pytest.raises(errors.ConfigError, match=r"name: got 'a b', expected a Python identifier"):
         line_params({"task": {"name": "a b"}}).validate()
+
+
+@pytest.mark.slow
+def test_a_standby_goes_on_from_the_newest_checkpoint_to_the_same_bits(tmp_path, line_params):
+    def train(name, steps, **options):
+        return train_lib.train_from_config(
+            line_params({"trainer": {"train_steps": steps}}),
+            "train",
+            str(tmp_path / name),
+            experiment="test/line",
+            options=run_options.RunOptions(**options),
+            allow_config_change=True,
+        )
+
+    train("undisturbed", 20)
+    # The first process has begun, which fixes the settings that a standby is built from.
+    train("killed", 5)
+    result = train("killed", 20, stand_by=lambda: train("killed", 10))
+
+    assert result.step == 20
+    lines = (tmp_path / "killed" / "training.jsonl").read_text().splitlines()
+    assert [json.loads(line)["step"] for line in lines] == [5, 10, 15, 20]
+    expected = read_weights(tmp_path / "undisturbed", 20)
+    for name, weight in read_weights(tmp_path / "killed", 20).items():
+        np.testing.assert_array_equal(weight, expected[name], err_msg=name)

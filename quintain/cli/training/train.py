@@ -16,6 +16,7 @@ from quintain.cli.lazy_group import ARGUMENTS_KEY, FlagCommand
 from quintain.cli.training import staged_runs
 
 if TYPE_CHECKING:
+    from quintain.cli.training import standby as standby_lib
     from quintain.run import dry_run as dry_run_lib
     from quintain.run import experiment_parser, run_environment
     from quintain.run.events import step_profile
@@ -70,7 +71,13 @@ _FINETUNE_MODE: Final = "continuous_train_and_eval"
     default=3,
     show_default=True,
     metavar="N",
-    help="With --local-workers or --cluster-workers: how often dead processes are started again.",
+    help="With --local-workers or --cluster-workers: how often dead processes are started again. "
+    "With --standby: how often without a new checkpoint.",
+)
+@click.option(
+    "--standby",
+    is_flag=True,
+    help="Keep a second process ready, which goes on within seconds when the first is killed.",
 )
 @options.cluster_options
 @click.option(
@@ -128,6 +135,7 @@ def train(
     local_workers: int | None,
     local_ps: int,
     max_restarts: int,
+    standby: bool,
     cluster_workers: int | None,
     ray_address: str | None,
     ray_max_slots: int | None,
@@ -153,6 +161,9 @@ def train(
     profile_range = None if profile is None else _parse_profile(profile, mode, is_dry=dry_run)
     if ray_max_slots is not None and ray_address is None:
         raise errors.ConfigError("--ray-max-slots: is for a Ray cluster; give --ray, too.")
+    several = {"--local-workers": local_workers, "--cluster-workers": cluster_workers}
+    elsewhere = {**several, "--ray": ray_address, "--dry-run": dry_run}
+    _check_standby(standby, [name for name, value in elsewhere.items() if value], mode, model_dir)
     if cluster_workers is not None or ray_address is not None:
         refused = {
             "--dry-run": dry_run,
@@ -188,12 +199,14 @@ def train(
     from quintain.terminal import screens, training_display
 
     standard_streams.outlive_readers()
+    turn = _start_standby(standby, str(model_dir), max_restarts)
     local_cluster.watch_supervisor()
     start_secs = time.monotonic()
     is_quiet = quiet or as_json
     screen = screens.open_screen(
         is_quiet=is_quiet, refreshes_per_sec=training_display.REFRESHES_PER_SEC
     )
+    turn.hold_output()
     display = training_display.TrainingDisplay(screen)
     logs.set_up(is_verbose=alsologtostderr, shows_samples=not is_quiet)
     with screen:
@@ -211,6 +224,7 @@ def train(
             return
         from quintain.distribute import parameter_servers
 
+        turn.check_runtime(parsed.params.runtime)
         if parameter_servers.is_server(parsed.params.runtime):
             screen.stop()
             parameter_servers.serve()
@@ -223,7 +237,8 @@ def train(
             enable_async_checkpointing=enable_async_checkpointing,
             reporter=train_reporter.TrainReporter(display, labels),
             profile=profile_range,
-            on_start=lambda: _remember(environment, parsed, str(model_dir)),
+            on_start=turn.announced(lambda: _remember(environment, parsed, str(model_dir))),
+            stand_by=turn.find_wait(environment),
         )
         if mode == _FINETUNE_MODE:
             finetune_logs = _finetune(
@@ -257,6 +272,29 @@ def train(
             secs=time.monotonic() - start_secs,
             gin_flags=_join_gin(flags),
         )
+
+
+def _check_standby(is_wanted: bool, refused: list[str], mode: str, model_dir: str | None) -> None:
+    """Checks that what gets a standby is one training, in a directory of a file system."""
+    if is_wanted and refused:
+        raise errors.ConfigError(f"--standby: got it with {', '.join(refused)}; leave out.")
+    if is_wanted and not mode.startswith("train"):
+        raise errors.ConfigError(f"--standby: got it with --mode={mode}, expected one training.")
+    if is_wanted and staged_runs.name(str(model_dir)) != model_dir:
+        raise errors.ConfigError(
+            f"--standby: got --model-dir={staged_runs.name(str(model_dir))}, expected a directory "
+            "of a file system. Train there, and copy the run."
+        )
+
+
+def _start_standby(is_wanted: bool, model_dir: str, max_restarts: int) -> "standby_lib.Turn":
+    """Returns in every process that trains; the one that is called supervises them, and exits."""
+    from quintain.cli.training import standby
+
+    turn = standby.Supervisor(model_dir, max_restarts).run() if is_wanted else standby.Turn()
+    if isinstance(turn, int):
+        click.get_current_context().exit(turn)
+    return turn
 
 
 def _show_dry_run(name: str, report: "dry_run_lib.DryRunReport", *, as_json: bool) -> None:

@@ -393,6 +393,21 @@ def test_a_profile_of_no_training_is_refused(tmp_path, quintain, tiny, flag):
     assert f"--profile: got '1:2' with {flag}" in stderr
 
 
+@pytest.mark.parametrize(
+    "flag", ["--mode=eval", "--mode=continuous_train_and_eval", "--dry-run", "--local-workers=2"]
+)
+def test_a_standby_of_anything_but_one_training_is_refused(tmp_path, quintain, tiny, flag):
+    directory = f"--model-dir={tmp_path / 'run'}"
+
+    code, _, stderr = quintain(
+        "train", "--experiment=translation/local", directory, tiny, "--standby", flag
+    )
+
+    assert code == 2
+    assert f"--standby: got it with {flag.removesuffix('=2')}" in stderr
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.long("tests/cli/display shows the lines")
 @pytest.mark.slow
 def test_the_suggested_commands_have_the_gin_flags_of_this_one(tmp_path, quintain, tiny):

@@ -1,0 +1,269 @@
+"""Warm standby of a training: a second process that takes over when the first is killed.
+
+The supervisor has imported TensorFlow and forks: first the process that trains, then a standby that
+builds the model, compiles the loop and waits. When the one that trains dies by a signal, the other
+goes on from the newest checkpoint, and the next standby is prepared.
+"""
+
+import contextlib
+import os
+import signal
+import socket
+import sys
+import time
+import types
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from quintain import errors
+from quintain.cli import tensorflow_import
+from quintain.cli.training import local_cluster
+from quintain.process import told_again
+
+if TYPE_CHECKING:
+    from quintain.run import run_environment
+    from quintain.settings import runtime_config
+
+_POLL_SECS: Final = 0.02
+_STRATEGIES: Final = ("one_device", "mirrored", "off")
+_SIGNAL: Final = b"\n"
+"""To a standby: take over. From a training: it has begun."""
+
+
+class Turn:
+    """Place of a training process, which trains at once or stands by.
+
+    Args:
+        connection: Connection to the supervisor; None if there is none.
+        is_standby: Whether to wait.
+    """
+
+    def __init__(
+        self, connection: socket.socket | None = None, *, is_standby: bool = False
+    ) -> None:
+        self._connection = connection
+        self._is_standby = is_standby
+        self._output: list[int] = []
+
+    def check_runtime(self, runtime: "runtime_config.RuntimeConfig") -> None:
+        """Checks that a second process finds room beside the one that trains.
+
+        Raises:
+            ConfigError: If it does not.
+        """
+        strategy = runtime.distribution_strategy
+        if self._connection is not None and (runtime.num_gpus or strategy not in _STRATEGIES):
+            raise errors.ConfigError(
+                f"--standby: got runtime.distribution_strategy={strategy} and "
+                f"runtime.num_gpus={runtime.num_gpus}, expected one process on CPUs: "
+                f"{', '.join(_STRATEGIES)}, without GPUs, whose memory the first process holds."
+            )
+
+    def hold_output(self) -> None:
+        """Drops what a standby writes until it takes over."""
+        if self._is_standby:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            self._output = [os.dup(1), os.dup(2)]
+            with open(os.devnull, "wb") as null:
+                os.dup2(null.fileno(), 1)
+                os.dup2(null.fileno(), 2)
+
+    def find_wait(self, environment: "run_environment.Environment") -> Callable[[], None] | None:
+        """Returns a standby's `stand_by` of `RunOptions`; None for the first process."""
+
+        def wait() -> None:
+            self._wait()
+            environment.restart_clock()
+
+        return wait if self._is_standby else None
+
+    def announced(self, start: Callable[[], None]) -> Callable[[], None]:
+        """Returns `start`, after which the supervisor builds a standby from the settings."""
+        connection = self._connection
+        if connection is None:
+            return start
+
+        def start_and_tell() -> None:
+            start()
+            with contextlib.suppress(OSError):
+                connection.send(_SIGNAL)
+
+        return start_and_tell
+
+    def _wait(self) -> None:
+        assert self._connection is not None, "a standby has a supervisor"
+        if not self._connection.recv(1):
+            os._exit(1)  # The supervisor is dead.
+        for number, original in enumerate(self._output, 1):
+            os.dup2(original, number)
+            os.close(original)
+
+
+class _Process:
+    """A forked process, as its supervisor sees it."""
+
+    def __init__(self, pid: int, connection: socket.socket) -> None:
+        self.pid = pid
+        self._connection = connection
+        self._code: int | None = None
+
+    def poll(self) -> int | None:
+        """Returns the exit code, negative for a signal; None while it runs."""
+        if self._code is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            self._code = os.waitstatus_to_exitcode(status) if pid else None
+        return self._code
+
+    def has_begun(self) -> bool:
+        """Returns whether its run has begun, which it says once."""
+        try:
+            return bool(self._connection.recv(1, socket.MSG_DONTWAIT))
+        except OSError:
+            return False
+
+    def take_over(self) -> None:
+        """Lets a standby train."""
+        with contextlib.suppress(OSError):
+            self._connection.send(_SIGNAL)
+
+    def end(self) -> None:
+        """Kills the process, if it still runs."""
+        if self.poll() is None:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+        self._connection.close()
+
+
+class Supervisor:
+    """Keeps a training going by a standby.
+
+    Args:
+        model_dir: Directory of the run.
+        max_restarts: Deaths after which it gives up, if no checkpoint was saved between them.
+    """
+
+    def __init__(self, model_dir: str, max_restarts: int) -> None:
+        self._model_dir = model_dir
+        self._left = self._max_restarts = max_restarts
+        self._newest: str | None = None
+        self._training: _Process | None = None
+        self._standby: _Process | None = None
+        self._signal: int | None = None
+        self._pending: list[int] = []
+
+    def run(self) -> Turn | int:
+        """Starts processes, in which it returns at once; returns the exit code in this one."""
+        tensorflow_import.import_quietly()
+        from quintain.run import runner_factory, train_lib  # noqa: F401 - for all to have it
+
+        with self._handled_signals():
+            try:
+                return self._supervise()
+            finally:
+                if self._training is not None:  # Not in a process that was started.
+                    self._training.end()
+                    if self._standby is not None:
+                        self._standby.end()
+
+    def _supervise(self) -> Turn | int:
+        started = self._fork(is_standby=False)
+        while isinstance(started, _Process):
+            self._training = started
+            code = self._watch()
+            if isinstance(code, Turn) or code >= 0:
+                return code
+            if self._signal is not None:
+                return 128 + self._signal
+            if not self._may_restart(code):
+                return 1
+            self._training.end()
+            started, self._standby = self._standby or self._fork(is_standby=False), None
+            if isinstance(started, _Process):
+                started.take_over()
+        return started
+
+    def _watch(self) -> Turn | int:
+        """Waits for the end of the training, with a standby; returns its exit code."""
+        assert self._training is not None, "it was started"
+        is_wanted = False
+        while (code := self._training.poll()) is None:
+            while self._pending:
+                os.kill(self._training.pid, self._pending.pop(0))
+            is_wanted = is_wanted or self._training.has_begun()
+            if is_wanted and self._standby is None:
+                started = self._fork(is_standby=True)
+                if isinstance(started, Turn):
+                    return started
+                self._standby, is_wanted = started, False
+            if self._standby is not None and (failed := self._standby.poll()) is not None:
+                self._tell(f"The standby {_describe(failed)}. There is none until a restart.")
+                self._standby = None
+            time.sleep(_POLL_SECS)
+        return code
+
+    def _may_restart(self, code: int) -> bool:
+        from quintain.checkpoints import checkpoints
+
+        newest = next(reversed(checkpoints.list_checkpoints(self._model_dir)), None)
+        if newest != self._newest:
+            self._newest, self._left = newest, self._max_restarts
+        if self._left < 1:
+            self._tell(
+                f"The training {_describe(code)}. Giving up: no checkpoint was saved since "
+                f"{self._max_restarts} restarts (--max-restarts)."
+            )
+            return False
+        self._left -= 1
+        successor = "Another process starts" if self._standby is None else "The standby takes over"
+        self._tell(f"The training {_describe(code)}. {successor}.")
+        return True
+
+    def _fork(self, *, is_standby: bool) -> Turn | _Process:
+        own, end = socket.socketpair()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        supervisor = os.getpid()
+        if pid := os.fork():
+            end.close()
+            return _Process(pid, own)
+        own.close()
+        os.setsid()  # Ctrl-C in a terminal reaches the supervisor only, which hands it on once.
+        os.environ[local_cluster.SUPERVISOR_VARIABLE] = str(supervisor)
+        self._training = self._standby = None
+        return Turn(end, is_standby=is_standby)
+
+    def _tell(self, text: str) -> None:
+        click.echo(text, err=True)
+
+    @contextlib.contextmanager
+    def _handled_signals(self) -> Iterator[None]:
+        """Hands signals on to the process that trains."""
+        requests = told_again.Requests()
+
+        def handle(number: int, frame: types.FrameType | None) -> None:
+            del frame
+            if requests.is_told_again():
+                return
+            self._signal = number
+            self._pending.append(number)
+
+        numbers = [signal.SIGTERM, signal.SIGINT]
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+            numbers.append(signal.SIGHUP)
+        former: dict[int, Any] = {number: signal.signal(number, handle) for number in numbers}
+        try:
+            yield
+        finally:
+            for number, handler in former.items():
+                signal.signal(number, handler)
+
+
+def _describe(code: int) -> str:
+    return (
+        f"was killed by {signal.Signals(-code).name}"
+        if code < 0
+        else f"ended with exit code {code}"
+    )
