@@ -11,59 +11,19 @@ import logging
 import os
 import pathlib
 import shutil
-import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from typing import Final
 
 import tensorflow as tf
 
+from quintain.files import user_cache
 from quintain.kernels import sealed_files
 
 ROOM_BYTES: Final = 64 * 2**20
 """Free on the disk before anything is compiled there."""
 
 _logger = logging.getLogger(__name__)
-
-
-class UnusableCacheError(Exception):
-    """There is no directory that this user can write to and nobody else can."""
-
-
-def find_directory() -> pathlib.Path:
-    """Returns where kernels are kept, whether it exists or not.
-
-    Raises:
-        UnusableCacheError: If there is no home directory.
-    """
-    given = os.environ.get("XDG_CACHE_HOME", "")
-    if os.path.isabs(given):
-        return pathlib.Path(given) / "quintain" / "kernels"
-    home = os.path.expanduser("~")
-    if not os.path.isabs(home):
-        raise UnusableCacheError("there is no home directory, nor $XDG_CACHE_HOME")
-    return pathlib.Path(home) / ".cache" / "quintain" / "kernels"
-
-
-def open_directory() -> pathlib.Path:
-    """Returns where kernels are kept, and creates it.
-
-    Raises:
-        UnusableCacheError: If it can't be created or written, or is another user's.
-    """
-    path = find_directory()
-    try:
-        path.mkdir(parents=True, exist_ok=True, mode=0o700)
-        state = path.stat()
-    except OSError as error:
-        raise UnusableCacheError(f"{path}: {error.strerror}") from error
-    if state.st_uid != os.geteuid():
-        raise UnusableCacheError(f"{path} belongs to another user")
-    if state.st_mode & stat.S_IWOTH:
-        raise UnusableCacheError(f"{path} can be written by everybody")
-    if not os.access(path, os.W_OK | os.X_OK):
-        raise UnusableCacheError(f"{path} can't be written")
-    return path
 
 
 def load_or_build(
@@ -81,12 +41,12 @@ def load_or_build(
     """
     kept: bytes | None = None
     try:
-        path = open_directory() / f"{key}.so"
+        path = user_cache.open_directory("kernels") / f"{key}.so"
         if _find_lack(path) is not None:
             _build_once(path, build)
         kept = path.read_bytes()
         load(path)
-    except (UnusableCacheError, OSError, tf.errors.OpError) as error:
+    except (user_cache.UnusableCacheError, OSError, tf.errors.OpError) as error:
         reason = " ".join(str(error).split())
     else:
         return
@@ -134,7 +94,9 @@ def _reserve(path: pathlib.Path) -> None:
             os.posix_fallocate(file.fileno(), 0, ROOM_BYTES)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise UnusableCacheError(f"{path.parent.parent}: {error.strerror}") from error
+            raise user_cache.UnusableCacheError(
+                f"{path.parent.parent}: {error.strerror}"
+            ) from error
     path.unlink(missing_ok=True)
 
 

@@ -5,6 +5,7 @@ import os
 import pytest
 import tensorflow as tf
 
+from quintain.files import user_cache
 from quintain.kernels import cache, sealed_files
 
 _CONTENT = b"a library"
@@ -170,8 +171,8 @@ def test_loads_from_elsewhere_what_can_not_be_run_where_it_is(directory, tmp_pat
 def test_builds_for_one_process_if_the_directory_is_another_users(directory, monkeypatch, tmp_path):
     directory.mkdir(parents=True)
     monkeypatch.setattr(os, "geteuid", lambda: directory.stat().st_uid + 1)
-    with pytest.raises(cache.UnusableCacheError, match="belongs to another user"):
-        cache.open_directory()
+    with pytest.raises(user_cache.UnusableCacheError, match="belongs to another user"):
+        user_cache.open_directory("kernels")
 
 
 def test_a_full_disk_leaves_nothing_behind(tmp_path, monkeypatch):
@@ -190,4 +191,4 @@ def test_uses_the_home_directory_unless_told_otherwise(monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")
     monkeypatch.setenv("HOME", "/home/somebody")
 
-    assert str(cache.find_directory()) == "/home/somebody/.cache/quintain/kernels"
+    assert str(user_cache.find_directory("kernels")) == "/home/somebody/.cache/quintain/kernels"

@@ -165,7 +165,8 @@ def _find_tensorflow() -> Iterator[Finding]:
 
 
 def _find_kernels() -> Iterator[Finding]:
-    from quintain.kernels import building, cache, compiler_calls, library
+    from quintain.files import user_cache
+    from quintain.kernels import building, compiler_calls, library
 
     part = "Native kernels"
     reason = library.find_reason()
@@ -186,8 +187,8 @@ def _find_kernels() -> Iterator[Finding]:
         yield Finding(part, "compiler", str(error))
     yield Finding(part, "headers", building.find_headers_reason() or "come with TensorFlow")
     try:
-        yield Finding(part, "cache", str(cache.open_directory()))
-    except cache.UnusableCacheError as error:
+        yield Finding(part, "cache", str(user_cache.open_directory("kernels")))
+    except user_cache.UnusableCacheError as error:
         yield Finding(part, "cache", f"can't be used: {error}")
 
 

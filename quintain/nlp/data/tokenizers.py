@@ -14,14 +14,14 @@ import io
 import itertools
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import sentencepiece
 import tensorflow as tf
 
 from quintain import errors
 from quintain.files import file_io, whole_files
-from quintain.nlp.data import text_operations
+from quintain.nlp.data import text_operations, vocabulary_cache
 
 PAD_ID: Final = 0
 EOS_ID: Final = 1
@@ -43,6 +43,9 @@ _MAX_SENTENCE_BYTES = 4_192
 _PART_CHARACTERS = 1_000
 _WORD_START = "\u2581"
 
+_CACHED_CHARACTERS = 500_000
+"""Characters from which on a text's vocabulary is cached: training takes longer than hashing."""
+
 _logger = logging.getLogger(__name__)
 
 
@@ -59,6 +62,7 @@ def train_sentencepiece(
     """Trains a SentencePiece vocabulary and writes it to a file.
 
     The same lines give the same file, byte for byte. The file appears only when it is complete.
+    That of a large text is also kept in the user's cache, for the next run on it.
 
     Args:
         lines: Sentences, of all languages that share the vocabulary. Very long ones are cut.
@@ -87,28 +91,40 @@ def train_sentencepiece(
     if character_coverage is None:
         has_few = len(counts) <= vocab_size * _MAX_CHARACTERS_RATIO
         character_coverage = 1.0 if has_few else _COVERAGE_OF_MANY
+    options = {
+        "vocab_size": vocab_size,
+        "character_coverage": character_coverage,
+        "model_type": model_type,
+        "split_digits": split_digits,
+        "pad_id": PAD_ID,
+        "eos_id": EOS_ID,
+        "unk_id": UNK_ID,
+        "bos_id": -1,
+        "control_symbols": list(control_symbols),
+        "hard_vocab_limit": False,
+        "num_threads": _NUM_THREADS,
+    }
+    is_large = counts.total() >= _CACHED_CHARACTERS
+    key = vocabulary_cache.find_key(sentences, options) if is_large else ""
+    model = vocabulary_cache.load(key) if is_large else None
+    is_new = model is None
+    if model is None:
+        try:
+            model = _train(sentences, options)
+        except RuntimeError as error:
+            raise errors.ConfigError(_explain(error, vocab_size, counts)) from error
+    _check_outcome(model, vocab_size, counts)
+    if is_large and is_new:
+        vocabulary_cache.save(key, model)
+    whole_files.write(model_path, model, has_rivals=True)
+
+
+def _train(sentences: Sequence[str], options: dict[str, Any]) -> bytes:
     model = io.BytesIO()
-    try:
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(sentences),
-            model_writer=model,
-            vocab_size=vocab_size,
-            character_coverage=character_coverage,
-            model_type=model_type,
-            split_digits=split_digits,
-            pad_id=PAD_ID,
-            eos_id=EOS_ID,
-            unk_id=UNK_ID,
-            bos_id=-1,
-            control_symbols=list(control_symbols),
-            hard_vocab_limit=False,
-            num_threads=_NUM_THREADS,
-            minloglevel=2,
-        )
-    except RuntimeError as error:
-        raise errors.ConfigError(_explain(error, vocab_size, counts)) from error
-    _check_outcome(model.getvalue(), vocab_size, counts)
-    whole_files.write(model_path, model.getvalue(), has_rivals=True)
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(sentences), model_writer=model, minloglevel=2, **options
+    )
+    return model.getvalue()
 
 
 def _explain(error: RuntimeError, vocab_size: int, counts: collections.Counter[str]) -> str:
