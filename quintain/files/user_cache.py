@@ -1,8 +1,20 @@
-"""Directories below the user's cache directory."""
+"""Directories below the user's cache directory, and contents kept there under keys."""
 
+import hashlib
+import logging
 import os
 import pathlib
 import stat
+from typing import Final
+
+from quintain.files import atomic_write
+
+NUM_KEPT: Final = 32
+"""Contents kept in a directory; what was used longest ago is removed."""
+
+_DIGEST_SIZE: Final = hashlib.sha256().digest_size
+
+_logger = logging.getLogger(__name__)
 
 
 class UnusableCacheError(Exception):
@@ -43,3 +55,28 @@ def open_directory(name: str) -> pathlib.Path:
     if not os.access(path, os.W_OK | os.X_OK):
         raise UnusableCacheError(f"{path} can't be written")
     return path
+
+
+def load(name: str, key: str) -> bytes | None:
+    """Returns the content of a key; None if there is none, or it is damaged."""
+    try:
+        path = open_directory(name) / key
+        stored = path.read_bytes()
+        path.touch()
+    except (UnusableCacheError, OSError):
+        return None
+    digest, content = stored[:_DIGEST_SIZE], stored[_DIGEST_SIZE:]
+    return content if digest == hashlib.sha256(content).digest() else None
+
+
+def save(name: str, key: str, content: bytes) -> None:
+    """Keeps a content, where that is possible."""
+    try:
+        path = open_directory(name) / key
+        stored = hashlib.sha256(content).digest() + content
+        atomic_write.write_atomically(path, stored, has_rivals=True)
+        kept = sorted(path.parent.iterdir(), key=lambda one: one.stat().st_mtime)
+        for old in kept[:-NUM_KEPT]:
+            old.unlink()
+    except (UnusableCacheError, OSError) as error:
+        _logger.info("%s/%s is not kept for the next run: %s.", name, key, error)

@@ -33,7 +33,6 @@ LOCAL_ON_PURPOSE = {
     "nlp/data/masked/disk_shuffle.py": "passing files of a shuffle, in a local directory",
     "nlp/data/masked/mlm_records.py": "makes that directory",
     "nlp/data/text_operations.py": "a library of an installed package",
-    "nlp/data/vocabulary_cache.py": "files of the user's own cache, which is local",
     "nlp/data/train_sentencepiece.py": "a passing file of sentences",
     "files/literal_paths.py": "symbolic links to local directories",
     "files/user_cache.py": "the user's own cache, which is local",

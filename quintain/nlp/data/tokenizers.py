@@ -10,8 +10,10 @@ Shapes:
 """
 
 import collections
+import hashlib
 import io
 import itertools
+import json
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, Literal
@@ -20,8 +22,8 @@ import sentencepiece
 import tensorflow as tf
 
 from quintain import errors
-from quintain.files import file_io, whole_files
-from quintain.nlp.data import text_operations, vocabulary_cache
+from quintain.files import file_io, user_cache, whole_files
+from quintain.nlp.data import text_operations
 
 PAD_ID: Final = 0
 EOS_ID: Final = 1
@@ -43,6 +45,7 @@ _MAX_SENTENCE_BYTES = 4_192
 _PART_CHARACTERS = 1_000
 _WORD_START = "\u2581"
 
+_CACHE = "vocabularies"
 _CACHED_CHARACTERS = 500_000
 """Characters from which on a text's vocabulary is cached: training takes longer than hashing."""
 
@@ -105,8 +108,8 @@ def train_sentencepiece(
         "num_threads": _NUM_THREADS,
     }
     is_large = counts.total() >= _CACHED_CHARACTERS
-    key = vocabulary_cache.find_key(sentences, options) if is_large else ""
-    model = vocabulary_cache.load(key) if is_large else None
+    key = _find_key(sentences, options) if is_large else ""
+    model = user_cache.load(_CACHE, key) if is_large else None
     is_new = model is None
     if model is None:
         try:
@@ -115,8 +118,14 @@ def train_sentencepiece(
             raise errors.ConfigError(_explain(error, vocab_size, counts)) from error
     _check_outcome(model, vocab_size, counts)
     if is_large and is_new:
-        vocabulary_cache.save(key, model)
+        user_cache.save(_CACHE, key, model)
     whole_files.write(model_path, model, has_rivals=True)
+
+
+def _find_key(sentences: Sequence[str], options: dict[str, Any]) -> str:
+    """Returns a name for the vocabulary of a text: different where anything it depends on is."""
+    parts = json.dumps([sentencepiece.__version__, options, sentences])
+    return f"{hashlib.sha256(parts.encode()).hexdigest()[:32]}.model"
 
 
 def _train(sentences: Sequence[str], options: dict[str, Any]) -> bytes:

@@ -1,8 +1,6 @@
-import os
-
 import pytest
 
-from quintain.nlp.data import tokenizers, vocabulary_cache
+from quintain.nlp.data import tokenizers
 
 _LINES = [f"the number {number} and {number % 7} others" for number in range(500)]
 
@@ -53,19 +51,6 @@ def test_a_damaged_file_is_trained_anew(directory, tmp_path, damage):
 
     assert _train(tmp_path / "second.model") == first
     assert path.read_bytes() == whole
-
-
-def test_what_was_used_longest_ago_is_removed(directory, monkeypatch):
-    monkeypatch.setattr(vocabulary_cache, "NUM_KEPT", 2)
-    for age, key in enumerate(["old", "used", "new"]):
-        vocabulary_cache.save(key, key.encode())
-        os.utime(directory / f"{key}.model", (age, age))
-        if key == "used":
-            assert vocabulary_cache.load("old") == b"old"  # It is the newest now.
-
-    assert vocabulary_cache.load("used") is None
-    assert vocabulary_cache.load("old") == b"old"
-    assert vocabulary_cache.load("new") == b"new"
 
 
 def test_trains_where_nothing_can_be_kept(tmp_path, directory):
