@@ -64,13 +64,14 @@ def describe_tensorflow() -> str:
     return " ".join([*versions, platform.machine(), *abi])
 
 
-def find_key(description: str) -> str:
+def find_key(description: str, newest: str) -> str:
     """Returns a name for what `build` gives: different where anything it depends on is.
 
     Args:
         description: What `describe_compiler` says.
+        newest: The newest instruction set that it is compiled for.
     """
-    parts = (sources.fingerprint(), describe_tensorflow(), description)
+    parts = (sources.fingerprint(), describe_tensorflow(), description, newest)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 
@@ -87,12 +88,15 @@ def find_headers_reason() -> str | None:
     return None if is_there else f"TensorFlow's headers are not in {headers}"
 
 
-def build(compiler: tuple[str, ...], directory: pathlib.Path) -> bytes:
+def build(
+    compiler: tuple[str, ...], directory: pathlib.Path, newest: str = sources.NEWEST
+) -> bytes:
     """Compiles everything and returns the library.
 
     Args:
         compiler: How the compiler is called.
         directory: Where it may leave files.
+        newest: The newest instruction set to compile for.
 
     Raises:
         BuildError: If that fails, with what the compiler said, or takes minutes.
@@ -100,9 +104,9 @@ def build(compiler: tuple[str, ...], directory: pathlib.Path) -> bytes:
     start = time.monotonic()
     if (reason := find_headers_reason()) is not None:
         raise BuildError(reason)
-    _logger.warning("Compiling native kernels once (10 to 30 s) ...")
+    _logger.warning("Compiling native kernels once (10 to 40 s) ...")
     given = [flag for flag in tf.sysconfig.get_compile_flags() if not flag.startswith(("-I", "--"))]
-    units = sources.list_units(["-isystem", tf.sysconfig.get_include(), *given])
+    units = sources.list_units(["-isystem", tf.sysconfig.get_include(), *given], newest)
     environment = {**os.environ, "TMPDIR": str(directory), "LC_ALL": "C"}
     num_jobs = max(1, min(len(os.sched_getaffinity(0)), 8))
     # The calls end before their threads are waited for.

@@ -29,6 +29,13 @@ PREBUILT: Final = pathlib.Path(__file__).parent / "prebuilt"
 INSTRUCTION_SET_VARIABLE: Final = "QUINTAIN_INSTRUCTION_SET"
 """Names the newest instruction set to use, one of `sources.INSTRUCTION_SETS`."""
 
+_PROCESSOR_FLAGS: Final = {
+    "avx512": {"avx512f", "avx512bw", "avx512dq", "avx512vl"},
+    "avx512_bf16": {"avx512_bf16", "avx512_vnni"},
+    "amx_bf16": {"amx_bf16", "amx_tile"},
+}
+"""What Linux calls that each instruction set needs beside those of the one before."""
+
 _NO_INSTRUCTIONS: Final = "the processor has no AVX2 and FMA"
 
 _logger = logging.getLogger(__name__)
@@ -122,6 +129,17 @@ def _read_processor_flags() -> set[str] | None:
     return next((set(line.split()) for line in lines if line.startswith("flags")), None)
 
 
+def _find_newest() -> str:
+    """Returns the newest instruction set that this processor may have, to compile for."""
+    flags = _read_processor_flags()
+    newest = "avx2"
+    for name, needed in _PROCESSOR_FLAGS.items():
+        if flags is not None and not needed <= flags:
+            break
+        newest = name
+    return newest
+
+
 def _load_prebuilt() -> Library | None:
     """Returns the kernels that came with the package, if they fit."""
     path = PREBUILT / f"{building.find_portable_key()}.so"
@@ -139,16 +157,16 @@ def _load_prebuilt() -> Library | None:
 
 def _load_cached() -> Library:
     compiler = building.find_compiler()
-    description = building.describe_compiler(compiler)
+    description, newest = building.describe_compiler(compiler), _find_newest()
     loaded: list[Library] = []
     origin = "cache"
 
     def build(directory: pathlib.Path) -> bytes:
         nonlocal origin
         origin = "compiled"
-        return building.build(compiler, directory)
+        return building.build(compiler, directory, newest)
 
-    key = building.find_key(description)
+    key = building.find_key(description, newest)
     cache.load_or_build(key, build, lambda path: loaded.append(_open(path, origin, description)))
     return loaded[0]
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import itertools
 import pathlib
 from collections.abc import Sequence
 from typing import Final
@@ -25,6 +26,9 @@ INSTRUCTION_SETS: Final = {
 
 Functions that use AMX ask for it themselves, so that older compilers need not know the flag.
 """
+
+NEWEST: Final = list(INSTRUCTION_SETS)[-1]
+"""The newest instruction set that there are kernels for."""
 
 _FLAGS: Final = ("-std=c++17", "-fPIC", "-fvisibility=hidden", "-DNDEBUG", "-w")
 _MATH: Final = ("-fno-math-errno", "-fno-trapping-math")
@@ -50,19 +54,21 @@ class Unit:
     """Key of `INSTRUCTION_SETS`, for arithmetic; None for what runs on every processor."""
 
 
-def list_units(tensorflow_flags: Sequence[str]) -> list[Unit]:
+def list_units(tensorflow_flags: Sequence[str], newest: str = NEWEST) -> list[Unit]:
     """Returns all that is compiled, what takes longest first.
 
     Args:
         tensorflow_flags: Where TensorFlow's headers are, and what they need.
+        newest: The newest instruction set to compile for.
     """
-    portable = ("-DQUINTAIN_ISA=portable",)
+    number = 1 + list(INSTRUCTION_SETS).index(newest)
+    portable = ("-DQUINTAIN_ISA=portable", f"-DQUINTAIN_NEWEST={number}")
     units = [Unit(_OPERATIONS, "ops.o", (*_FLAGS, "-O2", *portable, *tensorflow_flags))]
     units += [Unit(name, f"{name}.o", (*_FLAGS, "-O2", *portable)) for name in _PORTABLE]
     for path in sorted(path for path in DIRECTORY.iterdir() if path.suffix == ".cc"):
         if path.name in (_OPERATIONS, *_PORTABLE):
             continue
-        for name, flags in INSTRUCTION_SETS.items():
+        for name, flags in itertools.islice(INSTRUCTION_SETS.items(), number):
             if path.name.startswith(_FOR_AMX) != (name == "amx_bf16"):
                 continue
             output = f"{path.stem}.{name}.o"

@@ -2,6 +2,7 @@ import pathlib
 import platform
 import shutil
 import subprocess
+import sys
 import time
 
 import pytest
@@ -122,8 +123,48 @@ def test_names_the_instruction_sets_that_there_are(monkeypatch):
 
 
 def test_names_what_depends_on_the_compiler_differently():
-    assert building.find_key("g++ 12") == building.find_key("g++ 12")
-    assert building.find_key("g++ 12") != building.find_key("g++ 13")
+    assert building.find_key("g++ 12", "avx2") == building.find_key("g++ 12", "avx2")
+    assert building.find_key("g++ 12", "avx2") != building.find_key("g++ 13", "avx2")
+    assert building.find_key("g++ 12", "avx2") != building.find_key("g++ 12", "avx512")
+
+
+_AVX512 = {"avx2", "fma", "avx512f", "avx512bw", "avx512dq", "avx512vl"}
+
+
+@pytest.mark.parametrize(
+    ("flags", "newest"),
+    [
+        ({"avx2", "fma"}, "avx2"),
+        ({"avx2", "fma", "avx512f", "amx_bf16", "amx_tile"}, "avx2"),
+        (_AVX512, "avx512"),
+        (_AVX512 | {"avx512_bf16", "avx512_vnni"}, "avx512_bf16"),
+        (_AVX512 | {"avx512_bf16", "avx512_vnni", "amx_bf16", "amx_tile"}, "amx_bf16"),
+        (None, "amx_bf16"),
+    ],
+)
+def test_compiles_for_the_sets_that_the_processor_has(monkeypatch, flags, newest):
+    monkeypatch.setattr(library, "_read_processor_flags", lambda: flags)
+
+    assert library._find_newest() == newest
+    sets = list(sources.INSTRUCTION_SETS)
+    units = {unit.instruction_set for unit in sources.list_units((), newest)} - {None}
+    assert units == set(sets[: 1 + sets.index(newest)])
+
+
+@pytest.mark.long("It compiles three libraries")
+@pytest.mark.parametrize("newest", list(sources.INSTRUCTION_SETS)[:-1])
+def test_a_library_for_older_processors_loads(tmp_path, newest):
+    path = tmp_path / "library.so"
+    path.write_bytes(building.build(building.find_compiler(), tmp_path, newest))
+
+    script = (
+        "import ctypes, sys; import tensorflow as tf; tf.load_op_library(sys.argv[1]); "
+        "print(ctypes.CDLL(sys.argv[1]).quintain_limit_isa(4))"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=True
+    )
+    assert 1 <= int(told.stdout) <= 1 + list(sources.INSTRUCTION_SETS).index(newest)
 
 
 def test_names_other_sources_differently(monkeypatch, tmp_path):

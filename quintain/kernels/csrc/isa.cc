@@ -24,7 +24,7 @@ bool HasTiles() {
 #ifdef QUINTAIN_KNOWS_AMX
 constexpr Isa kNewest = Isa::kAmxBf16;
 #else
-constexpr Isa kNewest = Isa::kAvx512Bf16;
+constexpr Isa kNewest = static_cast<Isa>(QUINTAIN_NEWEST < 3 ? QUINTAIN_NEWEST : 3);
 #endif
 
 std::atomic<int> limit{static_cast<int>(kNewest)};
@@ -34,13 +34,13 @@ std::atomic<int> limit{static_cast<int>(kNewest)};
 Isa FindIsa() {
   __builtin_cpu_init();
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return Isa::kNone;
-  if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
+  if (kNewest == Isa::kAvx2 || !__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
       !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl")) {
     return Isa::kAvx2;
   }
   const bool is_newest =
       __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vnni");
-  if (!is_newest) return Isa::kAvx512;
+  if (kNewest == Isa::kAvx512 || !is_newest) return Isa::kAvx512;
   return HasTiles() ? kNewest : Isa::kAvx512Bf16;
 }
 

@@ -14,6 +14,11 @@
 #ifndef QUINTAIN_KERNELS_ISA_H_
 #define QUINTAIN_KERNELS_ISA_H_
 
+// The newest set that is compiled, a number of `Isa`.
+#ifndef QUINTAIN_NEWEST
+#define QUINTAIN_NEWEST 4
+#endif
+
 #define QUINTAIN_EACH_ISA(...)                       \
   namespace quintain {                               \
   namespace avx2 { __VA_ARGS__ }                     \
@@ -21,7 +26,7 @@
   namespace avx512_bf16 { __VA_ARGS__ }              \
   }
 
-#if __has_include(<amxbf16intrin.h>) || __has_include(<amxintrin.h>)
+#if QUINTAIN_NEWEST >= 4 && (__has_include(<amxbf16intrin.h>) || __has_include(<amxintrin.h>))
 #define QUINTAIN_KNOWS_AMX  // The compiler does.
 #define QUINTAIN_FOR_AMX(...)                        \
   namespace quintain {                               \
@@ -35,7 +40,7 @@ namespace quintain {
 
 enum class Isa { kNone = 0, kAvx2 = 1, kAvx512 = 2, kAvx512Bf16 = 3, kAmxBf16 = 4 };
 
-// Returns the newest set that this processor, and its operating system, can run.
+// Returns the newest compiled set that this processor, and its operating system, can run.
 Isa FindIsa();
 
 // Returns the set that is used: that of the processor, or an older one that `LimitIsa` asked for.
@@ -52,12 +57,21 @@ extern "C" __attribute__((visibility("default"))) int quintain_leaves_amx();
 // Returns whether `products.h` is quicker here than TensorFlow's own products of bfloat16.
 extern "C" __attribute__((visibility("default"))) int quintain_has_fast_products();
 
+#if QUINTAIN_NEWEST >= 3
 #define QUINTAIN_DISPATCH(function, ...)                                        \
   (::quintain::UsedIsa() >= ::quintain::Isa::kAvx512Bf16                        \
        ? ::quintain::avx512_bf16::function(__VA_ARGS__)                         \
    : ::quintain::UsedIsa() == ::quintain::Isa::kAvx512                          \
        ? ::quintain::avx512::function(__VA_ARGS__)                              \
        : ::quintain::avx2::function(__VA_ARGS__))
+#elif QUINTAIN_NEWEST == 2
+#define QUINTAIN_DISPATCH(function, ...)                                        \
+  (::quintain::UsedIsa() == ::quintain::Isa::kAvx512                            \
+       ? ::quintain::avx512::function(__VA_ARGS__)                              \
+       : ::quintain::avx2::function(__VA_ARGS__))
+#else
+#define QUINTAIN_DISPATCH(function, ...) ::quintain::avx2::function(__VA_ARGS__)
+#endif
 
 #ifdef QUINTAIN_KNOWS_AMX
 #define QUINTAIN_DISPATCH_AMX(function, ...)                                    \
