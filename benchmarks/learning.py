@@ -11,7 +11,7 @@ set, the learning rate follows that time: it rises for this share of it, then fa
 0 at its end.
 
 At the points of time, `--pairs` pairs each of valid.tsv and test.tsv are evaluated: the loss, in
-nats a character of the target so that vocabularies compare, and sacreBLEU of greedy translations.
+nats a character of the target, and sacreBLEU of greedy translations.
 Choose levers by `valid`, and report `test`. The table has the differences to the first lever,
 paired by seed, with 95 % intervals of Student's t. `--stop-above=R` ends a run whose loss at a
 point before the end is more than R times that of the first lever with the same seed.
@@ -95,8 +95,6 @@ LEVERS: dict[str, Record] = {
         "task.model.embedding_width": 256,
         **set_sides(intermediate_size=1024, num_attention_heads=4),
     },
-    "vocabulary/2": {"vocabulary": 4000},
-    "vocabulary/4": {"vocabulary": 2000},
     "beta_1 0.8": {f"{OPTIMIZER}.adam.beta_1": 0.8},
     "beta_2 0.999": {f"{OPTIMIZER}.adam.beta_2": 0.999},
 }
@@ -199,7 +197,7 @@ def train(task: Record) -> None:
     overrides = merge(task["lever"])
     warmup = overrides.pop("clock.warmup", None)
     corpus = pathlib.Path(task["corpus"])
-    vocabulary = build_vocabulary(corpus, overrides.pop("vocabulary", VOCABULARY))
+    vocabulary = build_vocabulary(corpus, VOCABULARY)
     params = exp_factory.get_exp_config("translation/small")
     overrides = {
         "task.train_data.input_path": str(corpus / "train.tsv"),
