@@ -152,6 +152,7 @@ def test_compiles_for_the_sets_that_the_processor_has(monkeypatch, flags, newest
 
 
 @pytest.mark.long("It compiles three libraries")
+@pytest.mark.slow
 @pytest.mark.parametrize("newest", list(sources.INSTRUCTION_SETS)[:-1])
 def test_a_library_for_older_processors_loads(tmp_path, newest):
     path = tmp_path / "library.so"
