@@ -130,7 +130,7 @@ def test_every_search_runs_to_its_end_from_its_config(name):
             "pbt": 6,
             "tpe": 12,
             "gp": 14,
-            "auto": 27,
+            "auto": 40,
         }[name]
     )
 
