@@ -81,4 +81,5 @@ def test_code_that_fails_is_one_message_and_nothing_is_written(quintain, write, 
     assert code == 2
     assert "OLD old.py:build_model: " in stderr
     assert message in stderr
-    assert sorted(path.name for path in pathlib.Path().iterdir()) == ["data.npz", "old.py"]
+    assert not pathlib.Path("map.json").exists()
+    assert not pathlib.Path("report.html").exists()
