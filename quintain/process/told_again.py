@@ -1,8 +1,13 @@
 """Signals that are told more than once, and mean one request."""
 
+import contextlib
 import math
+import signal
+import threading
 import time
-from typing import Final
+import types
+from collections.abc import Callable, Iterator
+from typing import Any, Final
 
 REPEAT_SECS: Final = 1.0
 """A signal that comes sooner than this after a request is taken for the same one. Coreutils'
@@ -24,3 +29,31 @@ class Requests:
             return True
         self._made_secs = now_secs
         return False
+
+
+@contextlib.contextmanager
+def handled(handle: Callable[[signal.Signals], None]) -> Iterator[None]:
+    """Calls `handle` for each request to end by SIGTERM, SIGINT or SIGHUP, in the main thread.
+
+    SIGHUP, the end of the terminal, is left alone where it is ignored, as under `nohup`. In other
+    threads, which can't handle signals, nothing is changed.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    requests = Requests()
+
+    def call(number: int, frame: types.FrameType | None) -> None:
+        del frame
+        if not requests.is_told_again():
+            handle(signal.Signals(number))
+
+    numbers = [signal.SIGTERM, signal.SIGINT]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
+    former: dict[int, Any] = {number: signal.signal(number, call) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)

@@ -13,9 +13,8 @@ import signal
 import subprocess
 import threading
 import time
-import types
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Final
 
 import click
 
@@ -72,6 +71,13 @@ def watch_supervisor() -> None:
         os._exit(1)
 
     threading.Thread(target=watch, name="quintain-supervisor-watch", daemon=True).start()
+
+
+def describe_end(code: int | None) -> str:
+    """Returns how a process ended, by its exit code, which is negative for a signal."""
+    if code is not None and code < 0:
+        return f"was killed by {signal.Signals(-code).name}"
+    return f"ended with exit code {code}"
 
 
 class LocalCluster:
@@ -162,7 +168,7 @@ class LocalCluster:
             failed more than `max_restarts` times.
         """
         self._log_dir.mkdir(parents=True, exist_ok=True)
-        with self._handled_signals():
+        with told_again.handled(self._note_signal):
             try:
                 while True:
                     self._start_all()
@@ -306,11 +312,7 @@ class LocalCluster:
                 process.wait()
 
     def _describe_end(self, task: ClusterTask) -> str:
-        code = self._processes[task].returncode
-        if code is not None and code < 0:
-            how = f"was killed by {signal.Signals(-code).name}"
-        else:
-            how = f"ended with exit code {code}"
+        how = describe_end(self._processes[task].returncode)
         where = "" if task == self._leader else f" Its log is {self.log_path(task)}."
         return f"{str(task).capitalize()} {how}.{where}"
 
@@ -320,26 +322,6 @@ class LocalCluster:
         lines = self.log_path(task).read_text(errors="replace").splitlines()[-_TAIL_LINES:]
         self._tell("\n".join([f"The last lines of {self.log_path(task)}:", *lines]))
 
-    @contextlib.contextmanager
-    def _handled_signals(self) -> Iterator[None]:
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        requests = told_again.Requests()
-
-        def handle(number: int, frame: types.FrameType | None) -> None:
-            del frame
-            if requests.is_told_again():
-                return
-            self._is_signal_repeated = self._signal is not None
-            self._signal = signal.Signals(number)
-
-        numbers = [signal.SIGTERM, signal.SIGINT]
-        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-            numbers.append(signal.SIGHUP)
-        former: dict[int, Any] = {number: signal.signal(number, handle) for number in numbers}
-        try:
-            yield
-        finally:
-            for number, handler in former.items():
-                signal.signal(number, handler)
+    def _note_signal(self, number: signal.Signals) -> None:
+        self._is_signal_repeated = self._signal is not None
+        self._signal = number

@@ -10,10 +10,10 @@ import os
 import signal
 import socket
 import sys
+import tempfile
 import time
-import types
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import IO, TYPE_CHECKING, Final
 
 import click
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from quintain.settings import runtime_config
 
 _POLL_SECS: Final = 0.02
+_TAIL_LINES: Final = 20
 _STRATEGIES: Final = ("one_device", "mirrored", "off")
 _SIGNAL: Final = b"\n"
 """To a standby: take over. From a training: it has begun."""
@@ -37,14 +38,14 @@ class Turn:
 
     Args:
         connection: Connection to the supervisor; None if there is none.
-        is_standby: Whether to wait.
+        held: File for errors of a standby until it takes over; None for who trains at once.
     """
 
     def __init__(
-        self, connection: socket.socket | None = None, *, is_standby: bool = False
+        self, connection: socket.socket | None = None, held: IO[bytes] | None = None
     ) -> None:
         self._connection = connection
-        self._is_standby = is_standby
+        self._held = held
         self._output: list[int] = []
 
     def check_runtime(self, runtime: "runtime_config.RuntimeConfig") -> None:
@@ -62,23 +63,28 @@ class Turn:
             )
 
     def hold_output(self) -> None:
-        """Drops what a standby writes until it takes over."""
-        if self._is_standby:
+        """Keeps errors that a standby writes until it takes over, and drops its output."""
+        if self._held is not None:
             sys.stdout.flush()
             sys.stderr.flush()
             self._output = [os.dup(1), os.dup(2)]
             with open(os.devnull, "wb") as null:
                 os.dup2(null.fileno(), 1)
-                os.dup2(null.fileno(), 2)
+            os.dup2(self._held.fileno(), 2)
 
     def find_wait(self, environment: "run_environment.Environment") -> Callable[[], None] | None:
         """Returns a standby's `stand_by` of `RunOptions`; None for the first process."""
 
         def wait() -> None:
-            self._wait()
+            assert self._connection is not None, "a standby has a supervisor"
+            if not self._connection.recv(1):
+                os._exit(1)  # The supervisor is dead.
+            for number, original in enumerate(self._output, 1):
+                os.dup2(original, number)
+                os.close(original)
             environment.restart_clock()
 
-        return wait if self._is_standby else None
+        return None if self._held is None else wait
 
     def announced(self, start: Callable[[], None]) -> Callable[[], None]:
         """Returns `start`, after which the supervisor builds a standby from the settings."""
@@ -93,21 +99,14 @@ class Turn:
 
         return start_and_tell
 
-    def _wait(self) -> None:
-        assert self._connection is not None, "a standby has a supervisor"
-        if not self._connection.recv(1):
-            os._exit(1)  # The supervisor is dead.
-        for number, original in enumerate(self._output, 1):
-            os.dup2(original, number)
-            os.close(original)
-
 
 class _Process:
     """A forked process, as its supervisor sees it."""
 
-    def __init__(self, pid: int, connection: socket.socket) -> None:
+    def __init__(self, pid: int, connection: socket.socket, held: IO[bytes] | None) -> None:
         self.pid = pid
         self._connection = connection
+        self._held = held
         self._code: int | None = None
 
     def poll(self) -> int | None:
@@ -124,6 +123,13 @@ class _Process:
         except OSError:
             return False
 
+    def read_tail(self) -> list[str]:
+        """Returns the last lines of a standby's errors."""
+        if self._held is None:
+            return []
+        self._held.seek(0)
+        return self._held.read().decode(errors="replace").splitlines()[-_TAIL_LINES:]
+
     def take_over(self) -> None:
         """Lets a standby train."""
         with contextlib.suppress(OSError):
@@ -135,6 +141,8 @@ class _Process:
             os.kill(self.pid, signal.SIGKILL)
             os.waitpid(self.pid, 0)
         self._connection.close()
+        if self._held is not None:
+            self._held.close()
 
 
 class Supervisor:
@@ -159,7 +167,7 @@ class Supervisor:
         tensorflow_import.import_quietly()
         from quintain.run import runner_factory, train_lib  # noqa: F401 - for all to have it
 
-        with self._handled_signals():
+        with told_again.handled(self._note_signal):
             try:
                 return self._supervise()
             finally:
@@ -199,7 +207,11 @@ class Supervisor:
                     return started
                 self._standby, is_wanted = started, False
             if self._standby is not None and (failed := self._standby.poll()) is not None:
-                self._tell(f"The standby {_describe(failed)}. There is none until a restart.")
+                how = local_cluster.describe_end(failed)
+                click.echo(f"The standby {how}. There is none until a restart.", err=True)
+                if tail := self._standby.read_tail():
+                    click.echo("\n".join(["Its last lines:", *tail]), err=True)
+                self._standby.end()
                 self._standby = None
             time.sleep(_POLL_SECS)
         return code
@@ -207,63 +219,38 @@ class Supervisor:
     def _may_restart(self, code: int) -> bool:
         from quintain.checkpoints import checkpoints
 
+        how = local_cluster.describe_end(code)
         newest = next(reversed(checkpoints.list_checkpoints(self._model_dir)), None)
         if newest != self._newest:
             self._newest, self._left = newest, self._max_restarts
         if self._left < 1:
-            self._tell(
-                f"The training {_describe(code)}. Giving up: no checkpoint was saved since "
-                f"{self._max_restarts} restarts (--max-restarts)."
+            click.echo(
+                f"The training {how}. Giving up: no checkpoint was saved since "
+                f"{self._max_restarts} restarts (--max-restarts).",
+                err=True,
             )
             return False
         self._left -= 1
         successor = "Another process starts" if self._standby is None else "The standby takes over"
-        self._tell(f"The training {_describe(code)}. {successor}.")
+        click.echo(f"The training {how}. {successor}.", err=True)
         return True
 
     def _fork(self, *, is_standby: bool) -> Turn | _Process:
         own, end = socket.socketpair()
+        held = tempfile.TemporaryFile() if is_standby else None  # noqa: SIM115 - it outlives this
         sys.stdout.flush()
         sys.stderr.flush()
         supervisor = os.getpid()
         if pid := os.fork():
             end.close()
-            return _Process(pid, own)
+            return _Process(pid, own, held)
         own.close()
         os.setsid()  # Ctrl-C in a terminal reaches the supervisor only, which hands it on once.
         os.environ[local_cluster.SUPERVISOR_VARIABLE] = str(supervisor)
         self._training = self._standby = None
-        return Turn(end, is_standby=is_standby)
+        return Turn(end, held)
 
-    def _tell(self, text: str) -> None:
-        click.echo(text, err=True)
-
-    @contextlib.contextmanager
-    def _handled_signals(self) -> Iterator[None]:
-        """Hands signals on to the process that trains."""
-        requests = told_again.Requests()
-
-        def handle(number: int, frame: types.FrameType | None) -> None:
-            del frame
-            if requests.is_told_again():
-                return
-            self._signal = number
-            self._pending.append(number)
-
-        numbers = [signal.SIGTERM, signal.SIGINT]
-        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-            numbers.append(signal.SIGHUP)
-        former: dict[int, Any] = {number: signal.signal(number, handle) for number in numbers}
-        try:
-            yield
-        finally:
-            for number, handler in former.items():
-                signal.signal(number, handler)
-
-
-def _describe(code: int) -> str:
-    return (
-        f"was killed by {signal.Signals(-code).name}"
-        if code < 0
-        else f"ended with exit code {code}"
-    )
+    def _note_signal(self, number: signal.Signals) -> None:
+        """Has a signal handed on to the process that trains."""
+        self._signal = number
+        self._pending.append(number)

@@ -126,6 +126,21 @@ time.sleep(0.2)
     assert done.stderr == "The standby ended with exit code 1. There is none until a restart.\n"
 
 
+def test_a_standby_that_fails_shows_what_it_wrote_last(supervise):
+    done = supervise(
+        STAND_BY.replace("    wait()\n", "    sys.exit('a cause')\n")
+        + """
+turn.announced(lambda: None)()
+wait_for("built")
+time.sleep(0.5)
+"""
+    )
+
+    told = ["The standby ended with exit code 1. There is none until a restart.", "Its last lines:"]
+    assert done.returncode == 0
+    assert done.stderr.splitlines() == [*told, "a cause"]
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_training_and_the_standby(supervise, number):
     done = supervise(
