@@ -103,7 +103,7 @@ def _measure_rest(pair: Pair, difference: Difference, old: Any, changes: Sequenc
 def _list_layer_changes(pair: Pair) -> Iterator[tuple[list[Change], str]]:
     layers = pair.new_facts["layers"]
     if not pair.new_facts["takes_training"]:
-        changes: list[Change] = [(-1, "_call_has_training_arg", True)]
+        changes: list[Change] = [(None, "takes_training", True)]
         yield changes, _NO_TRAINING
     older = [(name, value) for one in pair.old_facts["layers"] for name, value in one.items()]
     for name, cause in (

@@ -17,13 +17,6 @@ _T_QUANTILES: Final = (
 """Two-sided 95 % quantiles of Student's distribution, by degrees of freedom from 1 on."""
 
 MAX_SEEDS: Final = len(_T_QUANTILES) + 1
-_EXACT_STAGES: Final = tuple(
-    one.value
-    for one in (stages.Stage.INFERENCE, stages.Stage.TRAINING, stages.Stage.LOSS,
-                stages.Stage.GRADIENTS, stages.Stage.UPDATES)
-)  # fmt: skip
-"""Those that compare numbers, which only rounding may let differ."""
-
 _MARGIN: Final = 1e-3
 """Relative difference of final losses that rounding alone may reach."""
 
@@ -88,13 +81,15 @@ class Certificate:
             cause = f"Likely cause: {self.cause}." if self.cause else "No known cause explains it."
             size = f" by {first.size:.2g}" if first.size else ""
             return f"first difference: {first.stage.value}, {first.place}{size}. {cause}"
-        exact = [one.size for one in self.results if one.stage in _EXACT_STAGES]
-        largest = max(exact, default=0.0)
+        computed = {one.value for one in stages.COMPUTED}
+        sizes = [one.size for one in self.results if one.stage in computed]
+        largest = max(sizes, default=0.0)
         text = f"equivalent within {self.tolerance:g} for {stages.NUM_STEPS} updates"
         if largest > self.tolerance:
             text = (
                 f"equivalent within rounding for {stages.NUM_STEPS} updates: {largest:.2g} is "
-                f"above {self.tolerance:g}, but at most ten times what rounding alone makes"
+                f"above {self.tolerance:g}, but at most ten times that, or ten times what "
+                "rounding alone makes"
             )
         if self.trainings is None:
             return f"{text}."

@@ -97,9 +97,9 @@ class _Run:
         found: tuple[Difference | None, str] = (None, "")
         old: Any = None
         new: Any = None
-        for stage in (Stage.INFERENCE, Stage.TRAINING, Stage.LOSS, Stage.GRADIENTS, Stage.UPDATES):
+        for stage in stages.COMPUTED:
             old, new = (self.pair.compute(lane, stage) for lane in (self.pair.old, self.pair.new))
-            if stage in (Stage.INFERENCE, Stage.TRAINING):
+            if stage in stages.PASSES:
                 self._check_repeatable(stage, old, new)
             found = self._compare(stage, old, new)
             if found[0] is not None:
@@ -129,7 +129,7 @@ class _Run:
         is_update = first is not None and stage is Stage.UPDATES
         if is_update and (note := causes.correct_variances(pair, old, new)):
             self.notes.append(note)
-        if first is not None and stage not in (Stage.INFERENCE, Stage.TRAINING):
+        if first is not None and stage not in stages.PASSES:
             noise = pair.compute_noise(stage)
             first = pair.compare(stage, old, new, noise)
         self._note(stage, pair.measure(stage, old, new), first is None)

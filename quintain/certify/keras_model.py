@@ -20,11 +20,9 @@ _SHIFT: Final = "learning_rate_shift"
 _SUMS_ROWS: Final = "sums_rows"
 _SYMMETRIC: Final = "symmetric_padding"
 _BARE_VELOCITY: Final = "bare_velocity"
+_TAKES_TRAINING: Final = "takes_training"
 _TRAINING_ARGUMENT: Final = "_call_has_training_arg"
 """Attribute of a Keras 3 model by which its step tells `call` that it trains."""
-
-_MODEL: Final = -1
-"""Number that stands for the model where layers have theirs."""
 
 
 def to_arrays(batch: Any) -> tuple[Any, Any, Any]:
@@ -82,7 +80,7 @@ class KerasModel:
             "layers": [{"name": each.name, **_describe(each)} for each in layers],
             "optimizer": _describe(optimizer),
             "loss": {"class": loss} if isinstance(loss, str) else _describe(loss),
-            "takes_training": getattr(self._model, _TRAINING_ARGUMENT, True),
+            _TAKES_TRAINING: getattr(self._model, _TRAINING_ARGUMENT, True),
         }
 
     def get_values(self, seed: int | None = None) -> list[np.ndarray]:
@@ -107,8 +105,6 @@ class KerasModel:
         layers = self._list_layers()
         for number, name, value in changes:
             target = self._model.optimizer if number is None else layers[number]
-            if number == _MODEL:
-                target = self._model
             if name == _SHIFT:
                 self._changed.append((target, "learning_rate", target._learning_rate))
                 target.learning_rate = self._build_shifted(target._learning_rate, value)
@@ -116,6 +112,8 @@ class KerasModel:
             if name == _SUMS_ROWS:
                 self._sums_rows = value
                 continue
+            if name == _TAKES_TRAINING:
+                target, name = self._model, _TRAINING_ARGUMENT
             if name == _BARE_VELOCITY:
                 name, value = "update_step", _build_bare_momentum(target)
             if name == _SYMMETRIC:

@@ -28,6 +28,11 @@ class Stage(enum.Enum):
     SHORT_TRAINING = "short trainings"
 
 
+PASSES: Final = (Stage.INFERENCE, Stage.TRAINING)
+COMPUTED: Final = (*PASSES, Stage.LOSS, Stage.GRADIENTS, Stage.UPDATES)
+"""Those that compute numbers from the same weights, which only rounding may let differ."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Difference:
     """The first place of a stage that differs."""
@@ -81,7 +86,7 @@ class Pair:
     def compute(self, lane: lanes.Lane, stage: Stage, batches: Sequence[Any] | None = None) -> Any:
         """Returns what a model computes in a stage, from batches or its own."""
         batches = self.batches if batches is None else batches
-        if stage in (Stage.INFERENCE, Stage.TRAINING):
+        if stage in PASSES:
             return lane.call("outputs", batches[0], stage is Stage.TRAINING)
         if stage in (Stage.LOSS, Stage.GRADIENTS):
             return [lane.call("steps", [one])[0] for one in self.list_probes(batches)]
@@ -101,7 +106,7 @@ class Pair:
             new: Result of the port.
             noise: Result of `compute_noise`; None if rounding is not looked at.
         """
-        if stage in (Stage.INFERENCE, Stage.TRAINING):
+        if stage in PASSES:
             return self._compare_outputs(stage, old, new)
         places = zip(
             *(self._list_places(stage, one, is_old) for one, is_old in ((old, True), (new, False))),
@@ -118,7 +123,7 @@ class Pair:
 
     def measure(self, stage: Stage, old: Any, new: Any) -> float:
         """Returns the largest difference of a stage."""
-        if stage in (Stage.INFERENCE, Stage.TRAINING):
+        if stage in PASSES:
             return max((_find_size(a, b) for _, a, b in pair_outputs(old, new)), default=0.0)
         pairs = zip(
             self._list_places(stage, old, True), self._list_places(stage, new, False), strict=True
