@@ -34,7 +34,7 @@ _PROCESSOR_FLAGS: Final = {
     "avx512_bf16": {"avx512_bf16", "avx512_vnni"},
     "amx_bf16": {"amx_bf16", "amx_tile"},
 }
-"""What Linux calls that each instruction set needs beside those of the one before."""
+"""Processor flags, as Linux names them, of each instruction set beside those of the one before."""
 
 _NO_INSTRUCTIONS: Final = "the processor has no AVX2 and FMA"
 

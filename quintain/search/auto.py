@@ -35,7 +35,9 @@ _BUILDERS: Final[dict[str, Callable[..., base_search.SearchMethod]]] = {
     "random": random_search.RandomSearch,
     "tpe": bayesian.build_tpe,
     "gp": bayesian.build_gp,
-    "async_halving": functools.partial(asha.build_asha, num_rungs=3),
+    "async_halving": functools.partial(
+        asha.build_asha, num_rungs=searcher_config.AsyncHalvingConfig.num_rungs
+    ),
     "adaptive_asha": adaptive.build_adaptive_asha,
 }
 

@@ -107,17 +107,15 @@ def train_sentencepiece(
         "hard_vocab_limit": False,
         "num_threads": _NUM_THREADS,
     }
-    is_large = counts.total() >= _CACHED_CHARACTERS
-    key = _find_key(sentences, options) if is_large else ""
-    model = user_cache.load(_CACHE, key) if is_large else None
-    is_new = model is None
+    key = _find_key(sentences, options) if counts.total() >= _CACHED_CHARACTERS else ""
+    model = kept = user_cache.load(_CACHE, key) if key else None
     if model is None:
         try:
             model = _train(sentences, options)
         except RuntimeError as error:
             raise errors.ConfigError(_explain(error, vocab_size, counts)) from error
     _check_outcome(model, vocab_size, counts)
-    if is_large and is_new:
+    if key and kept is None:
         user_cache.save(_CACHE, key, model)
     whole_files.write(model_path, model, has_rivals=True)
 
