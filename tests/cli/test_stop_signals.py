@@ -95,7 +95,7 @@ def test_workers_of_this_machine_are_ended_at_once_by_a_second_request_only(
     monkeypatch.setattr(told_again, "REPEAT_SECS", repeat_secs)
     cluster = local_cluster.LocalCluster.__new__(local_cluster.LocalCluster)
     cluster._signal, cluster._is_signal_repeated = None, False
-    with cluster._handled_signals():
+    with told_again.handled(cluster._note_signal):
         os.kill(os.getpid(), signal.SIGTERM)
         os.kill(os.getpid(), signal.SIGTERM)
 

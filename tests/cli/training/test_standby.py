@@ -58,8 +58,15 @@ wait = turn.find_wait(Environment())
 turn.hold_output()
 print("building" if wait else "first", flush=True)
 if wait:
-    (directory / "built").touch()
+    (directory / "built").write_text(str(os.getpid()))
     wait()
+"""
+UNTIL_STANDBY_ENDED = """
+turn.announced(lambda: None)()
+while not (directory / "built").exists() or not (directory / "built").read_text():
+    time.sleep(0.01)
+while pathlib.Path("/proc", (directory / "built").read_text()).exists():
+    time.sleep(0.01)
 """
 
 
@@ -113,14 +120,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_a_standby_that_fails_is_told_of_and_the_training_goes_on(supervise):
-    done = supervise(
-        STAND_BY.replace("    wait()\n", "    os._exit(1)\n")
-        + """
-turn.announced(lambda: None)()
-wait_for("built")
-time.sleep(0.2)
-"""
-    )
+    done = supervise(STAND_BY.replace("    wait()\n", "    os._exit(1)\n") + UNTIL_STANDBY_ENDED)
 
     assert done.returncode == 0
     assert done.stderr == "The standby ended with exit code 1. There is none until a restart.\n"
@@ -128,12 +128,7 @@ time.sleep(0.2)
 
 def test_a_standby_that_fails_shows_what_it_wrote_last(supervise):
     done = supervise(
-        STAND_BY.replace("    wait()\n", "    sys.exit('a cause')\n")
-        + """
-turn.announced(lambda: None)()
-wait_for("built")
-time.sleep(0.5)
-"""
+        STAND_BY.replace("    wait()\n", "    sys.exit('a cause')\n") + UNTIL_STANDBY_ENDED
     )
 
     told = ["The standby ended with exit code 1. There is none until a restart.", "Its last lines:"]
