@@ -229,23 +229,31 @@ def read_chain(directory: str) -> list[dict[str, Any]]:
 class ReceiptWriter:
     """Writes the receipts of one run's checkpoints, each with the identity of the one before."""
 
-    def __init__(self, directory: str, describe: Callable[[], Facts]) -> None:
+    def __init__(
+        self,
+        directory: str,
+        describe: Callable[[], Facts],
+        chain: Iterable[dict[str, Any]] = (),
+    ) -> None:
         """Stores where the run is.
 
         Args:
             directory: Directory of the run.
             describe: Returns its facts; called once, for the first receipt.
+            chain: Heads of earlier receipts, which another directory has.
         """
         self._directory = directory
         self._describe = functools.cache(describe)
-        self._previous: str | None = None
-        self._chain: list[dict[str, Any]] | None = []
+        self._is_in_file = False
+        self.chain = list(chain)
+        """Heads of the receipts so far, oldest first."""
+
         self.followed: Receipt | None = None
         """Receipt of the checkpoint that was restored, if it has one."""
 
     def follow(self, path: str) -> None:
         """Continues the chain at the checkpoint that was restored."""
-        self._previous, self._chain, self.followed = None, [], None
+        self.chain, self._is_in_file, self.followed = [], False, None
         if not file_io.exists(path + SUFFIX):
             return
         try:
@@ -254,12 +262,11 @@ class ReceiptWriter:
         except errors.CheckpointError as error:
             logger.warning("The chain of receipts starts anew: %s", error)
             return
-        self._previous, head = self.followed.identity, self.followed.head
-        known = [hash_json(one) for one in chain]
-        if self._previous in known:
-            self._chain = chain[: known.index(self._previous) + 1]
+        identity, known = self.followed.identity, [hash_json(one) for one in chain]
+        if identity in known:
+            self.chain = chain[: known.index(identity) + 1]
         else:
-            self._chain = [*chain, dict(head)]
+            self.chain = [*chain, dict(self.followed.head)]
 
     def write(self, prefix: str, step: int) -> dict[str, Any]:
         """Writes the receipt of a checkpoint beside its files, and returns its head."""
@@ -279,7 +286,7 @@ class ReceiptWriter:
             "index": hash_file(f"{prefix}.index"),
             **{name: hash_json(plain[name]) for name in _HASHED_FACTS},
             "environment": dict(facts.environment),
-            "previous": self._previous,
+            "previous": hash_json(self.chain[-1]) if self.chain else None,
         }
         content = {"head": head, "leaves": leaves, "facts": plain}
         whole_files.write(prefix + SUFFIX, json.dumps(content, indent=1))
@@ -288,12 +295,12 @@ class ReceiptWriter:
     def record(self, head: dict[str, Any]) -> None:
         """Adds the head of a checkpoint that is in its place to the chain of the run."""
         path = file_paths.join(self._directory, CHAIN_FILE)
-        if self._chain is None:
+        if self._is_in_file:
             whole_files.append(path, json.dumps(head))
         else:  # Heads of checkpoints after the restored one, and a line that was cut, go.
-            whole_files.write(path, "".join(f"{json.dumps(one)}\n" for one in [*self._chain, head]))
-            self._chain = None
-        self._previous = hash_json(head)
+            whole_files.write(path, "".join(f"{json.dumps(one)}\n" for one in [*self.chain, head]))
+            self._is_in_file = True
+        self.chain.append(head)
 
 
 def hash_file(path: str) -> str:

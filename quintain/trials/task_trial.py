@@ -261,6 +261,7 @@ class TaskTrialController(base_trial.TrialController):
         self._params = params
         self._labels = runner_factory.merge_metric_labels(params)
         self._is_initialized = False
+        self._receipts: receipts.ReceiptWriter | None = None
         self._contexts = contextlib.ExitStack()
         runtime_environment.prepare(params.runtime)
         strategy = distribution.build_strategy(params.runtime)
@@ -344,8 +345,6 @@ class TaskTrialController(base_trial.TrialController):
         name = _experiment_name(self.context.get_experiment_config())
         run_files.serialize_config(self._params, directory, experiment=name)
         manager = self._build_manager(directory)
-        find_facts = functools.partial(run_facts.find, self._params, directory)
-        manager.write_receipts(receipts.ReceiptWriter(directory, find_facts))
         manager.save()
         manager.sync()
         if marks := file_marks.get_known():
@@ -397,9 +396,15 @@ class TaskTrialController(base_trial.TrialController):
             sys.stdout.flush()
 
     def _build_manager(self, directory: str) -> checkpoints.CheckpointManager:
-        return checkpoints.CheckpointManager(
+        """Returns what saves and restores in a directory; each has the receipts before its own."""
+        manager = checkpoints.CheckpointManager(
             self._trainer.checkpoint, directory, step_counter=self._trainer.global_step
         )
+        chain = self._receipts.chain if self._receipts else ()
+        find_facts = functools.partial(run_facts.find, self._params, directory)
+        self._receipts = receipts.ReceiptWriter(directory, find_facts, chain)
+        manager.write_receipts(self._receipts)
+        return manager
 
 
 def _find_gang_runtime(runtime: cfg.RuntimeConfig) -> dict[str, Any]:

@@ -324,6 +324,28 @@ def test_a_checkpoint_says_which_files_were_its_data(spec, tmp_path):
 
 
 @pytest.mark.slow
+def test_receipts_of_a_trial_are_chained_also_after_it_was_paused(spec, tmp_path):
+    directories = [tmp_path / name for name in ("a", "b ü", "c")]
+    first = build(spec)
+    for directory in directories:
+        directory.mkdir()
+    for directory in directories[:2]:
+        first.train(1)
+        first.save(str(directory))
+    first.close()
+    second = build(spec)
+    second.restore(str(directories[1]), is_warm_start=False)
+    second.train(1)
+    second.save(str(directories[2]))
+    second.close()
+
+    chains = [receipts.read_chain(str(directory)) for directory in directories]
+    assert [head["step"] for head in chains[2]] == [1, 2, 3]
+    assert [chains[0], chains[1]] == [chains[2][:1], chains[2][:2]]
+    assert receipt_check.verify(str(directories[2]), None).findings == []
+
+
+@pytest.mark.slow
 def test_a_trial_starts_from_a_checkpoint_but_for_what_is_excluded(spec, tmp_path):
     first = build(spec)
     first.train(1)
