@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.core import base_trainer, task_factory
+from quintain.modeling import hyperparams
 
 PLAIN = {
     "task": {"dropout_rate": 0.0},
@@ -67,6 +68,19 @@ def test_data_that_are_passed_need_no_description(line_params):
     )
 
     assert trainer.train(tf.constant(2))["training_loss"] > 0
+    assert trainer.evaluate(tf.constant(2))["validation_loss"] > 0
+
+
+def test_a_task_needs_no_config_of_tasks_to_be_evaluated(line_params):
+    params = line_params(PLAIN)
+    task = task_factory.get_task(params.task)
+    model, validation_data = task.build_model(), make_batches(2)
+    task._task_config = hyperparams.Config({"of_its_own": 1})
+
+    trainer = base_trainer.Trainer(
+        params, task, model, None, train=False, validation_dataset=validation_data
+    )
+
     assert trainer.evaluate(tf.constant(2))["validation_loss"] > 0
 
 

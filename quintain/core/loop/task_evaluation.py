@@ -97,7 +97,7 @@ class TaskEvaluation:
             reduced = self._task.reduce_aggregated_logs(aggregated_logs, global_step=global_step)
             logs |= reduced or {}
         images: Mapping[str, Any] = logs.pop(IMAGES_KEY, {})
-        if self._task.task_config.allow_image_summary:
+        if getattr(self._task.task_config, "allow_image_summary", False):
             named = {f"{image_prefix}{name}": image for name, image in images.items()}
             _write_images(named, int(global_step.numpy()))
         return logs
