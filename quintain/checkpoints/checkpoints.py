@@ -155,9 +155,9 @@ class CheckpointManager:
         if self._is_saved(path, step):
             return path
         start = time.monotonic()
-        snapshot = _capture(self._checkpoint)
+        snapshots = [_capture(self._checkpoint)]
         self._last_step = step
-        self._start_writing(lambda: self._write(snapshot, path, options, step, start))
+        self._start_writing(lambda: self._write(snapshots, path, options, step, start))
         return path
 
     def sync(self) -> None:
@@ -267,7 +267,7 @@ class CheckpointManager:
 
     def _write(
         self,
-        snapshot: functional_saver.MultiDeviceSaver,
+        snapshots: list[functional_saver.MultiDeviceSaver],
         path: str,
         options: tf.train.CheckpointOptions | None,
         step: int,
@@ -276,7 +276,8 @@ class CheckpointManager:
         """Writes the files beside their place, moves them there, and drops the oldest."""
         try:
             with _temporary_prefix(path) as prefix:
-                snapshot.save(tf.constant(prefix), options=options)
+                # Let go before the receipt reads values back: the writer holds one copy at a time.
+                snapshots.pop().save(tf.constant(prefix), options=options)
                 head = None if self._receipts is None else self._receipts.write(prefix, step)
                 _publish(prefix, path)
             if self._receipts is not None and head is not None:
