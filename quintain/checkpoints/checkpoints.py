@@ -18,7 +18,13 @@ import tensorflow as tf
 from tensorflow.python.checkpoint import functional_saver
 
 from quintain import errors
-from quintain.checkpoints import auto_interval, checkpoint_fit, receipts, saved_graph
+from quintain.checkpoints import (
+    auto_interval,
+    checkpoint_fit,
+    receipts,
+    saved_graph,
+    task_state,
+)
 from quintain.files import disk_errors, file_io, file_paths, literal_paths, whole_files
 from quintain.orbit import checkpoint_watch
 
@@ -309,7 +315,8 @@ def _capture(checkpoint: tf.train.Checkpoint) -> functional_saver.MultiDeviceSav
     This is what `tf.train.Checkpoint.write` does, split in two, which its public interface can't do
     (TensorFlow 2.21).
     """
-    tensors, _, registered, _ = checkpoint._saver._gather_serialized_tensors()
+    with task_state.lookups_cached():
+        tensors, _, registered, _ = checkpoint._saver._gather_serialized_tensors()
     for values in tensors.values():
         values.update({key: checkpoint_fit.read_value(value) for key, value in values.items()})
     return functional_saver.MultiDeviceSaver(tensors, registered)
