@@ -18,7 +18,13 @@ import tensorflow as tf
 from tensorflow.python.checkpoint import functional_saver
 
 from quintain import errors
-from quintain.checkpoints import auto_interval, checkpoint_fit, receipts, saved_graph
+from quintain.checkpoints import (
+    auto_interval,
+    checkpoint_fit,
+    receipts,
+    saved_graph,
+    task_state,
+)
 from quintain.files import disk_errors, file_io, file_paths, literal_paths, whole_files
 from quintain.orbit import checkpoint_watch
 
@@ -155,9 +161,9 @@ class CheckpointManager:
         if self._is_saved(path, step):
             return path
         start = time.monotonic()
-        snapshot = _capture(self._checkpoint)
+        snapshots = [_capture(self._checkpoint)]
         self._last_step = step
-        self._start_writing(lambda: self._write(snapshot, path, options, step, start))
+        self._start_writing(lambda: self._write(snapshots, path, options, step, start))
         return path
 
     def sync(self) -> None:
@@ -267,7 +273,7 @@ class CheckpointManager:
 
     def _write(
         self,
-        snapshot: functional_saver.MultiDeviceSaver,
+        snapshots: list[functional_saver.MultiDeviceSaver],
         path: str,
         options: tf.train.CheckpointOptions | None,
         step: int,
@@ -276,7 +282,8 @@ class CheckpointManager:
         """Writes the files beside their place, moves them there, and drops the oldest."""
         try:
             with _temporary_prefix(path) as prefix:
-                snapshot.save(tf.constant(prefix), options=options)
+                # Let go before the receipt reads values back: the writer holds one copy at a time.
+                snapshots.pop().save(tf.constant(prefix), options=options)
                 head = None if self._receipts is None else self._receipts.write(prefix, step)
                 _publish(prefix, path)
             if self._receipts is not None and head is not None:
@@ -308,7 +315,8 @@ def _capture(checkpoint: tf.train.Checkpoint) -> functional_saver.MultiDeviceSav
     This is what `tf.train.Checkpoint.write` does, split in two, which its public interface can't do
     (TensorFlow 2.21).
     """
-    tensors, _, registered, _ = checkpoint._saver._gather_serialized_tensors()
+    with task_state.lookups_cached():
+        tensors, _, registered, _ = checkpoint._saver._gather_serialized_tensors()
     for values in tensors.values():
         values.update({key: checkpoint_fit.read_value(value) for key, value in values.items()})
     return functional_saver.MultiDeviceSaver(tensors, registered)

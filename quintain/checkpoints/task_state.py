@@ -6,6 +6,8 @@ own.
 """
 
 import collections
+import contextlib
+import contextvars
 import logging
 import sys
 import types
@@ -26,8 +28,23 @@ _CLOSED: Final = sys.stdlib_module_names | {"tensorflow", "keras", "numpy", "abs
 
 logger = logging.getLogger(__name__)
 
+_Found = tuple[dict[str, Any], dict[str, Any]]
+_CACHE: Final[contextvars.ContextVar[dict[int, _Found] | None]] = contextvars.ContextVar(
+    "held", default=None
+)
+
 ListKnown = Callable[[], Iterable[Any]]
 """Returns the variables that are saved as parts of something else."""
+
+
+@contextlib.contextmanager
+def lookups_cached() -> Iterator[None]:
+    """Caches what tasks hold, for the time of a save, which asks three times."""
+    token = _CACHE.set({})
+    try:
+        yield
+    finally:
+        _CACHE.reset(token)
 
 
 class TaskVariables(tf.__internal__.tracking.Trackable):
@@ -42,9 +59,13 @@ class TaskVariables(tf.__internal__.tracking.Trackable):
         self._tasks = tasks
         self._list_known = list_known
 
-    def find(self) -> tuple[dict[str, Any], dict[str, Any]]:
+    def find(self) -> _Found:
         """Returns the variables, and the random states, by their places."""
-        return find(self._tasks, self._list_known())
+        cache = _CACHE.get()
+        found = (cache or {}).get(id(self)) or find(self._tasks, self._list_known())
+        if cache is not None:
+            cache[id(self)] = found
+        return found
 
     def list_held(self) -> list[Any]:
         """Returns the variables, and those of random states as well."""
@@ -119,7 +140,7 @@ def checkpoint_items(
     }
 
 
-def find(tasks: Mapping[str, Any], known: Iterable[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def find(tasks: Mapping[str, Any], known: Iterable[Any]) -> _Found:
     """Returns the variables and the random states that tasks hold, by their places."""
     search = _Search({id(part) for variable in known for part in _identities(variable)})
     for name, task in tasks.items():

@@ -99,11 +99,15 @@ def _count_flops(
         traced = tf.function(lambda inputs: model(inputs, training=False)).get_concrete_function(
             specs
         )
-    frozen, _ = convert_to_constants.convert_variables_to_constants_v2_as_graph(traced)
+    graph = traced.graph
+    if graph.as_graph_def().library.function:
+        # Shapes within loops are known only where weights are constants, several copies of them.
+        frozen, _ = convert_to_constants.convert_variables_to_constants_v2_as_graph(traced)
+        graph = frozen.graph
     options = tf.compat.v1.profiler.ProfileOptionBuilder.float_operation()
     options["output"] = "none" if output_path is None else f"file:outfile={output_path}"
     profile = tf.compat.v1.profiler.profile(
-        graph=frozen.graph, run_meta=tf.compat.v1.RunMetadata(), options=options
+        graph=graph, run_meta=tf.compat.v1.RunMetadata(), options=options
     )
     return int(profile.total_float_ops)
 

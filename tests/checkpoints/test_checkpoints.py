@@ -2,6 +2,7 @@ import json
 import logging
 import os
 import resource
+import weakref
 
 import keras
 import numpy as np
@@ -68,6 +69,28 @@ def test_an_asynchronous_save_holds_the_values_of_the_moment_it_was_called(tmp_p
     manager.restore_or_initialize()
 
     np.testing.assert_array_equal(kernel, np.full([2, 3], 1.0))
+
+
+def test_the_saved_values_are_let_go_before_a_receipt_reads_them_back(tmp_path, monkeypatch):
+    captured, held = [], []
+
+    def capture(checkpoint, capture=checkpoints._capture):
+        snapshot = capture(checkpoint)
+        captured.append(weakref.ref(snapshot))
+        return snapshot
+
+    class Writer:
+        def write(self, prefix, step):
+            held.append(captured[0]())
+
+    monkeypatch.setattr(checkpoints, "_capture", capture)
+    _, _, manager = make_manager(tmp_path)
+    manager.write_receipts(Writer())
+
+    manager.save(check_interval=False)
+    manager.sync()
+
+    assert held == [None]
 
 
 def test_a_mirrored_variable_is_saved_as_it_was_when_save_was_called(tmp_path, monkeypatch):

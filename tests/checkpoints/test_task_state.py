@@ -5,7 +5,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from quintain.checkpoints import checkpoint_average, checkpoint_fit, checkpoint_state, task_state
+from quintain.checkpoints import (
+    checkpoint_average,
+    checkpoint_fit,
+    checkpoint_state,
+    checkpoints,
+    task_state,
+)
 
 
 class Plain:
@@ -79,6 +85,21 @@ def test_what_a_task_holds_goes_on_where_it_was(task, tmp_path):
     assert _draw(other) == expected
     assert [float(other.weights["a/b"]), int(other.plain.steps)] == [7.0, 8]
     np.testing.assert_array_equal(other.teacher.get_weights()[0], task.teacher.get_weights()[0])
+
+
+def test_a_save_looks_once_for_what_tasks_hold_and_the_next_one_anew(task, tmp_path, monkeypatch):
+    finds = []
+    find = task_state.find
+    monkeypatch.setattr(task_state, "find", lambda *args: finds.append(1) or find(*args))
+    manager = checkpoints.CheckpointManager(_checkpoint(task), str(tmp_path), enable_async=False)
+
+    manager.save(checkpoint_number=1)
+    assert len(finds) == 1
+
+    task.later = tf.Variable(7.0)
+    path = manager.save(checkpoint_number=2)
+    assert len(finds) == 2
+    assert any("later" in name for name, _ in tf.train.list_variables(path))
 
 
 def test_an_optimizer_without_variables_is_found_in_a_model(task):

@@ -64,6 +64,21 @@ def test_flops_of_matrix_products_are_two_for_every_weight():
     assert model_stats.try_count_flops(model) == 2 * 8 * 16 + 16 + 2 * 16 * 2 + 2
 
 
+def test_weights_are_copied_into_constants_only_where_there_are_loops(monkeypatch):
+    freeze, frozen = model_stats.convert_to_constants, []
+    name = "convert_variables_to_constants_v2_as_graph"
+    original = getattr(freeze, name)
+    monkeypatch.setattr(freeze, name, lambda traced: frozen.append(1) or original(traced))
+    inputs = keras.Input([5, 3])
+
+    flops = model_stats.try_count_flops(keras.Model(inputs, keras.layers.Dense(4)(inputs)))
+    assert (flops, frozen) == (2 * 5 * 3 * 4 + 5 * 4, [])
+
+    flops = model_stats.try_count_flops(keras.Model(inputs, keras.layers.LSTM(4)(inputs)))
+    assert flops > 2 * 3 * 4 * 4  # products within the loop
+    assert frozen == [1]
+
+
 def test_flops_of_an_einsum_are_two_for_every_combination_of_indices():
     inputs = keras.Input([5, 6])
     outputs = keras.ops.einsum("...ta,...sa->...ts", inputs, inputs)
