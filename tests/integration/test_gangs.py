@@ -64,7 +64,7 @@ resources: {{slots_per_trial: 2}}
 ELASTIC = """
 entrypoint: experiment:test/line
 hyperparameters: {{runtime.elastic: true, task.dropout_rate: 0.3}}
-searcher: {{name: single, metric: validation_loss, max_length: {{batches: 400}}}}
+searcher: {{name: single, metric: validation_loss, max_length: {{batches: 300}}}}
 scheduling_unit: 1
 min_checkpoint_period: {{batches: 10}}
 reproducibility: {{experiment_seed: 3}}
