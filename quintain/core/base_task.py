@@ -353,6 +353,17 @@ class Task(task_serving.ServingTask, metaclass=abc.ABCMeta):
         del labels
         return None
 
+    def reduce_over_replicas(self, labels: Any) -> None:
+        """Does what the training loss sums over replicas, in its order.
+
+        `runtime.elastic` needs the sums before the losses. Override it where `build_losses` calls
+        `all_reduce`.
+
+        Args:
+            labels: Labels of this replica's batch.
+        """
+        self.weigh_replica(labels)
+
     def validation_step(
         self, inputs: Any, model: keras.Model, metrics: Any | None = None
     ) -> dict[str, Any]:

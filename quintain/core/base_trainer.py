@@ -333,14 +333,18 @@ class Trainer(stateful_trainer.StatefulTrainer, orbit.StandardEvaluator):
 
     def _build_elastic(self) -> elastic_steps.ElasticStep:
         """Builds the step of a run that does not depend on the number of workers."""
-        weighs = type(self._task).weigh_replica is not base_task.Task.weigh_replica
+        task, own = type(self._task), base_task.Task
+        has_sums = (task.weigh_replica, task.reduce_over_replicas) != (
+            own.weigh_replica,
+            own.reduce_over_replicas,
+        )
         return elastic_steps.ElasticStep(
             self.strategy,
             self._config.runtime.elastic_shards,
             self._optimizer,
             self._step_replica,
-            weigh=(lambda batch: self._task.weigh_replica(self._task.split_inputs(batch)[1]))
-            if weighs
+            weigh=(lambda batch: self._task.reduce_over_replicas(self._task.split_inputs(batch)[1]))
+            if has_sums
             else None,
             changes=elastic_steps.Changes(
                 list_sums=lambda: [

@@ -12,7 +12,11 @@ from quintain.master.machine import effects as effects_lib
 from quintain.master.machine import experiment_machine, trial_machine
 from quintain.master.placing import pools, unmet_needs
 from quintain.master.processes import launcher
-from quintain.records.config import checkpoint_storage_config, experiment_spec
+from quintain.records.config import (
+    checkpoint_storage_config,
+    experiment_sections,
+    experiment_spec,
+)
 from quintain.records.rows import experiment, launch, log, node, trial, workload
 from quintain.records.views import master_status
 from quintain.store import session as session_lib
@@ -135,6 +139,9 @@ class Entry:
     has_slow_policies: bool = False
     """Whether its log policies took so long that lines are not looked at any more."""
 
+    num_slots: int | None = None
+    """Slots with which its trials start now, if they do with fewer than they want."""
+
     told_lack: str = ""
     """What its log said last of needs that no machine satisfies."""
 
@@ -223,6 +230,12 @@ class Entry:
             doing = "starting"
         progress = max(machine.progress, min(done / target, 1.0) if target else 0.0)
         return master_status.TrialWork(live.record.trial_id, doing, progress)
+
+    @property
+    def resources(self) -> experiment_sections.ResourcesConfig:
+        """Resources of a trial that starts now."""
+        wanted = self.config.resources
+        return wanted if self.num_slots is None else wanted.take(self.num_slots)
 
     @property
     def needs(self) -> pools.Needs:

@@ -16,7 +16,8 @@ from quintain.master.machine import active_time, experiment_machine
 from quintain.master.transfer import model_files
 from quintain.records.config import experiment_spec, provenance, searcher_config
 from quintain.records.rows import checkpoint, codec, experiment, states, trial
-from quintain.search import auto, search_factory
+from quintain.search import auto, hyperparameters, search_factory
+from quintain.search import space as space_lib
 from quintain.storage import storages
 from quintain.store import session as session_lib
 
@@ -171,19 +172,37 @@ def _count_ready(num_slots: int) -> int:
 
 
 def _settle_processes(config: experiment_spec.ExperimentSpec) -> experiment_spec.ExperimentSpec:
-    """Returns a config that says how many processes train a trial.
+    """Returns a config that says how many processes train a trial, and how few do.
 
     Of a class of the user's, that follows from its kind, which the command that creates the
     experiment finds out when it checks the code.
     """
     resources = config.resources
-    if resources.processes_per_trial is not None or resources.slots_per_trial < 2:
-        return config
     is_registered = (config.entrypoint or "").startswith(experiment_spec.REGISTERED_PREFIX)
-    count = resources.slots_per_trial if is_registered else 1
-    settled = config.replace(resources={"processes_per_trial": count})
+    if resources.min_slots_per_trial is not None and not is_registered:
+        raise errors.ConfigError(
+            f"resources.min_slots_per_trial: got {resources.min_slots_per_trial} with the "
+            f"entrypoint {config.entrypoint!r}, but only registered experiments with "
+            "runtime.elastic go on with fewer slots. Leave it out."
+        )
+    num_slots = resources.slots_per_trial
+    if num_slots < 2:
+        return config
+    count = resources.processes_per_trial or (num_slots if is_registered else 1)
+    least = resources.min_slots_per_trial
+    is_power = num_slots & (num_slots - 1) == 0
+    if least is None and is_registered and count > 1 and is_power and _is_elastic(config):
+        least = 1
+    settled = config.replace(resources={"processes_per_trial": count, "min_slots_per_trial": least})
     settled.lock()
     return settled
+
+
+def _is_elastic(config: experiment_spec.ExperimentSpec) -> bool:
+    """Returns whether the hyperparameters say `runtime.elastic`."""
+    dimensions = space_lib.Space.parse(config.hyperparameters).dimensions
+    found = [one.hyperparameter for one in dimensions if one.name == "runtime.elastic"]
+    return found == [hyperparameters.Const(True)]
 
 
 def _add_new(

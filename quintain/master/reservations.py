@@ -51,7 +51,7 @@ class Reservations:
 
     def find(self, entry: entries.Entry, trial_id: int) -> tuple[pools.Place, ...] | None:
         """Returns where a trial can go now, or None if it can't."""
-        resources = entry.config.resources
+        resources = entry.resources
         pool = self._shared.nodes.get_pool(entry.needs)
         excluded = self._find_excluded(entry, trial_id)
         return pool.find(resources.slots_per_trial, resources.num_processes, excluded)
@@ -105,7 +105,7 @@ class Reservations:
         self, entry: entries.Entry, trial_id: int
     ) -> tuple[frozenset[int], list[entries.LiveLaunch]] | None:
         """Returns the slots to reserve, and the trials that have to give way."""
-        resources = entry.config.resources
+        resources = entry.resources
         pool = self._shared.nodes.get_pool(entry.needs)
         excluded = self._find_excluded(entry, trial_id)
         best: tuple[int, list[int], list[entries.LiveLaunch]] | None = None
@@ -196,7 +196,7 @@ class Reservations:
         self, entry: entries.Entry, trial_id: int, idle: Sequence[int]
     ) -> tuple[pools.Place, ...] | None:
         """Returns where a trial of one process fits into idle slots."""
-        resources = entry.config.resources
+        resources = entry.resources
         if resources.num_processes > 1 or not resources.slots_per_trial:
             return None
         excluded = entry.machine_of(trial_id).excluded_slots

@@ -5,7 +5,7 @@ import functools
 import logging
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from quintain import errors
@@ -73,7 +73,8 @@ class SlotAssignment:
         decisions = policy.assign(groups, whole.num_slots, limits=limits)
         for experiment_id, num_slots in decisions.preempt.items():
             self._take_back(experiment_id, num_slots)
-        starts = [] if decisions.preempt else self._start_all(groups, decisions.start)
+        starts = [] if decisions.preempt else self._start_all(groups, decisions)
+        is_growing = not (starts or decisions.preempt) and self._grow(groups, whole.num_slots)
         num_waiting = sum(group.num_waiting for group in groups) - len(starts)
         self._workers.is_crowded = num_waiting > 0
         if self._workers.is_crowded:
@@ -85,9 +86,45 @@ class SlotAssignment:
             self._launcher.ask(self._find_demand(groups))
         # What was reserved until now may be free for others.
         is_making = was_making or self._room.is_making()
-        if not (starts or decisions.preempt or is_making):
+        if not (starts or decisions.preempt or is_making or is_growing):
             self._seen = seen
         return [launches for _, launches in starts]
+
+    def _grow(self, groups: list[policy.Group], num_slots: int) -> bool:
+        """Lets a trial save itself that would start with more slots than it has, if one would."""
+        shared = self._shared
+        for group, live in self._list_small(groups):
+            again = dataclasses.replace(
+                group,
+                num_waiting=group.num_waiting + 1,
+                num_held=group.num_held - live.num_counted,
+            )
+            pool = shared.nodes.get_pool(shared.entry(group.experiment_id).needs)
+            decisions = policy.assign(
+                [again if each is group else each for each in groups],
+                num_slots,
+                pool.num_free + live.num_counted,
+                shared.nodes.count_slots(),
+            )
+            size = decisions.sizes.get(group.experiment_id, 0)
+            if size > len(live.record.slots):
+                text = f"{size} slots are free: the trial saves itself, and goes on with them."
+                rows = [shared.log(live.record.trial_id, text)]
+                shared.write(functools.partial(session_lib.Session.add_logs, rows=rows))
+                shared.preempt(live)
+                return True
+        return False
+
+    def _list_small(
+        self, groups: list[policy.Group]
+    ) -> Iterator[tuple[policy.Group, entries.LiveLaunch]]:
+        """Yields trials that run with fewer slots than they want."""
+        for group in groups:
+            if group.least_size is not None and self._shared.is_active(group.experiment_id):
+                launches = self._shared.launches_by_experiment.get(group.experiment_id, {})
+                for live in list(launches.values()):
+                    if live.num_counted and len(live.record.slots) < group.size:
+                        yield group, live
 
     def _tell_lacks(self, groups: list[policy.Group], starts: Mapping[int, int]) -> None:
         """Says in the log of a trial that waits what it needs that no machine has any more."""
@@ -118,6 +155,9 @@ class SlotAssignment:
             if count:
                 size = entry.config.resources.num_processes
                 wanted.append(demand.Wanted(entry.needs, group.size // size, size, count))
+        for group, live in self._list_small(groups):
+            missing = group.size - len(live.record.slots)
+            wanted.append(demand.Wanted(shared.entry(group.experiment_id).needs, 1, missing, 1))
         own = {slot.id for slot in shared.nodes.nodes[node_lib.OWN].slots}
         return demand.Demand(tuple(wanted), len(shared.nodes.holders.keys() - own))
 
@@ -133,13 +173,14 @@ class SlotAssignment:
                 self._shared.preempt(live)
 
     def _start_all(
-        self, groups: list[policy.Group], wanted: Mapping[int, int]
+        self, groups: list[policy.Group], decisions: policy.Decisions
     ) -> list[tuple[entries.LiveLaunch, _Launches]]:
         """Places trials, makes room for others, and fills what is idle meanwhile."""
         starts: list[tuple[entries.LiveLaunch, _Launches]] = []
         waiting: list[int] = []
-        for experiment_id, count in wanted.items():
-            found, blocked = self._start_some(experiment_id, count)
+        for experiment_id, count in decisions.start.items():
+            size = decisions.sizes.get(experiment_id)
+            found, blocked = self._start_some(experiment_id, count, size)
             starts += found
             waiting += blocked
         self._room.keep(waiting)
@@ -152,7 +193,7 @@ class SlotAssignment:
         return starts
 
     def _start_some(
-        self, experiment_id: int, count: int
+        self, experiment_id: int, count: int, num_slots: int | None
     ) -> tuple[list[tuple[entries.LiveLaunch, _Launches]], list[int]]:
         """Starts trials of an experiment; returns also those that wait for a place."""
         shared = self._shared
@@ -160,7 +201,8 @@ class SlotAssignment:
         blocked: list[int] = []
         with shared.failures_contained(experiment_id, "while its trials were started"):
             entry = shared.entry(experiment_id)
-            is_plain = entry.config.resources.slots_per_trial <= 1 and entry.needs == pools.Needs()
+            entry.num_slots = num_slots
+            is_plain = entry.resources.slots_per_trial <= 1 and entry.needs == pools.Needs()
             for trial_id in entry.next_waiting(count + _MOST_PASSED):
                 if len(starts) + len(blocked) >= count or not shared.is_active(experiment_id):
                     break
@@ -213,6 +255,11 @@ class SlotAssignment:
         def write(session: session_lib.Session) -> None:
             for live in started:
                 session.save_launch(live.record)
+                record = live.record
+                wanted = self._shared.entries[record.experiment_id].config.resources.slots_per_trial
+                if len(record.slots) < wanted:
+                    text = f"The trial starts with {len(record.slots)} of {wanted} slots."
+                    session.add_logs([self._shared.log(record.trial_id, text)])
 
         if not started:
             return
@@ -245,8 +292,9 @@ class SlotAssignment:
                         experiment_id,
                         num_waiting,
                         resources.slots_per_trial,
+                        resources.min_slots_per_trial,
                         held,
-                        min(held, resources.slots_per_trial),
+                        min(held, resources.least.slots_per_trial),
                         # The shares of all are computed from it: an infinite one would leave none.
                         weight=min(resources.weight, _MOST_WEIGHT),
                         max_slots=resources.max_slots,

@@ -97,7 +97,8 @@ def check(
                 break
     if not problems:
         firsts = {one.name: _examples(one.hyperparameter)[0] for one in dimensions if not one.when}
-        problems = _find_unused(_apply(base, firsts), firsts)
+        first = _apply(base, firsts)
+        problems = [*_find_unused(first, firsts), *_find_inelastic(config, first)]
     if problems:
         raise errors.ConfigError.from_problems(problems)
     return runner_factory.merge_metric_labels(base)
@@ -121,9 +122,24 @@ def build_params(
     _require_one_task(base)
     _refuse_optimizations(config)
     params = _apply(base, provenance.flatten(hparams))
+    if problems := _find_inelastic(config, params):
+        raise errors.ConfigError.from_problems(problems)
     params.validate()
     params.lock()
     return params
+
+
+def _find_inelastic(
+    config: Mapping[str, Any], params: cfg.ExperimentConfig
+) -> list[errors.Problem]:
+    """Returns what is wrong with processes that may become fewer."""
+    least = (config.get("resources") or {}).get("min_slots_per_trial")
+    if least is None or params.runtime.elastic:
+        return []
+    text = (
+        f"got {least} without runtime.elastic; set it among the hyperparameters, or leave it out."
+    )
+    return [errors.Problem("resources.min_slots_per_trial", text)]
 
 
 def _find_experiment(config: Mapping[str, Any], model_dir: str | None) -> cfg.ExperimentConfig:

@@ -14,6 +14,8 @@ import pytest
 import tensorflow as tf
 
 from quintain import store as stores
+from quintain.client.home import home as home_lib
+from quintain.client.home import token_files
 
 HERE = pathlib.Path(__file__).parent
 MODEL = """
@@ -59,6 +61,16 @@ min_checkpoint_period: {{batches: 10}}
 reproducibility: {{experiment_seed: 3}}
 resources: {{slots_per_trial: 2}}
 """
+ELASTIC = """
+entrypoint: experiment:test/line
+hyperparameters: {{runtime.elastic: true, task.dropout_rate: 0.3}}
+searcher: {{name: single, metric: validation_loss, max_length: {{batches: 300}}}}
+scheduling_unit: 1
+min_checkpoint_period: {{batches: 10}}
+reproducibility: {{experiment_seed: 3}}
+max_restarts: 0
+resources: {{slots_per_trial: {num_slots}}}
+"""
 KINDS = {
     "keras": ("model_def:Line", "val_loss"),
     "task": ("experiment:test/line", "validation_loss"),
@@ -68,9 +80,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 
 
 class Platform:
-    """A master of four slots, and its store."""
+    """A master, and its store."""
 
-    def __init__(self, path):
+    def __init__(self, path, *flags):
         self.environment = {
             **os.environ,
             "http_proxy": "http://127.0.0.1:1",  # A cluster's processes do not talk by a proxy.
@@ -83,7 +95,7 @@ class Platform:
         line = (HERE / "line_experiment.py").read_text()
         (self.model_dir / "line_experiment.py").write_text(line)
         self.process = subprocess.Popen(
-            self.command("master", "start", "--slots=2", "--threads_per_slot=1"),
+            self.command("master", "start", *flags),
             env=self.environment,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -102,10 +114,13 @@ class Platform:
             assert time.monotonic() < deadline
             time.sleep(0.02)
 
-    def create(self, kind):
+    def create_kind(self, kind):
         entrypoint, metric = KINDS[kind]
-        file = self.model_dir.parent / f"{kind}.yaml"
-        file.write_text(CONFIG.format(entrypoint=entrypoint, metric=metric))
+        return self.create(CONFIG.format(entrypoint=entrypoint, metric=metric))
+
+    def create(self, config):
+        file = self.model_dir.parent / "config.yaml"
+        file.write_text(config)
         done = subprocess.run(
             self.command(
                 "experiment", "create", str(file), str(self.model_dir), "--json", "--detach"
@@ -162,6 +177,63 @@ class Platform:
         folder = pathlib.Path(self.environment["QUINTAIN_HOME"], "checkpoints", saved.uuid)
         return metrics, read_values(folder), trial.restarts
 
+    def close(self):
+        self.process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(30)
+        self.process.kill()
+
+
+class Machines(Platform):
+    """A master without slots, and agents of one slot each."""
+
+    def __init__(self, path):
+        super().__init__(path, "--slots=0", "--tls", "--node-timeout=10")
+        self.path = path
+        self.agents = {}
+
+    def start_agent(self, name):
+        token = home_lib.find_home(str(self.path / "home")).agent_token
+        token_files.load(token)
+        master = self.ask("master", "status", "--json")["master"]
+        arguments = [f"--master={master['url']}", f"--fingerprint={master['fingerprint']}"]
+        arguments += [f"--token-file={token}", "--slots=1", "--threads-per-slot=1"]
+        arguments += [f"--name={name}", f"--cache={self.path / ('Gerät ' + name)}"]
+        self.agents[name] = subprocess.Popen(
+            self.command("agent", *arguments),
+            env=self.environment,
+            stderr=subprocess.DEVNULL,
+        )
+        self.wait(lambda: name in [each["name"] for each in self.ask("node", "list", "--json")])
+
+    def ask(self, *arguments):
+        done = subprocess.run(
+            self.command(*arguments), env=self.environment, stdout=subprocess.PIPE, check=True
+        )
+        return json.loads(done.stdout)
+
+    def places(self):
+        """Returns the machines of the processes that train."""
+        launches = self.read(lambda session: session.list_launches())
+        return sorted(member.node for one in launches for member in one.members)
+
+    def kill_machine(self, name):
+        """Kills an agent and all that it has started."""
+        self.agents[name].kill()
+        for entry in pathlib.Path("/proc").iterdir():
+            with contextlib.suppress(OSError, ValueError):
+                if f"QUINTAIN_NODE={name}".encode() in (entry / "environ").read_bytes().split(
+                    b"\0"
+                ):
+                    os.kill(int(entry.name), signal.SIGKILL)
+
+    def close(self):
+        for agent in self.agents.values():
+            agent.terminate()
+        super().close()
+        for agent in self.agents.values():
+            agent.kill()
+
 
 def read_values(folder):
     """Returns all variables of a checkpoint."""
@@ -176,20 +248,17 @@ def read_values(folder):
 
 @pytest.fixture(scope="module")
 def platform(tmp_path_factory):
-    found = Platform(tmp_path_factory.mktemp("gangs"))
+    found = Platform(tmp_path_factory.mktemp("gangs"), "--slots=2", "--threads_per_slot=1")
     yield found
-    found.process.terminate()
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        found.process.wait(30)
-    found.process.kill()
+    found.close()
 
 
 @pytest.mark.long("test_local_cluster.py kills a worker, and two processes train, in every run")
 @pytest.mark.parametrize(("kind", "rank"), [("keras", 1), ("task", 0)])
 def test_two_processes_of_which_one_is_killed_train_as_undisturbed_ones(platform, kind, rank):
-    undisturbed = platform.finish(platform.create(kind))
+    undisturbed = platform.finish(platform.create_kind(kind))
 
-    killed = platform.create(kind)
+    killed = platform.create_kind(kind)
     platform.kill_after(killed, 15, rank)
     metrics, values, restarts = platform.finish(killed)
 
@@ -204,3 +273,35 @@ def test_two_processes_of_which_one_is_killed_train_as_undisturbed_ones(platform
             metrics["validation", 40]["num_seen"],
             metrics["validation", 40]["num_distinct"],
         ) == (61, 61)
+
+
+@pytest.fixture
+def machines(tmp_path):
+    found = Machines(tmp_path)
+    yield found
+    found.close()
+
+
+@pytest.mark.long("test_members.py loses a machine of an elastic trial in every run")
+def test_an_elastic_gang_goes_on_without_a_lost_machine_until_it_is_back(machines):
+    lost = f"lost-{os.getpid()}"
+    machines.start_agent("kept")
+    undisturbed = machines.finish(machines.create(ELASTIC.format(num_slots=1)))
+    machines.start_agent(lost)
+
+    gang = machines.create(ELASTIC.format(num_slots=2))
+    machines.wait(lambda: machines.trial(gang).total_batches >= 40)
+    assert machines.places() == ["kept", lost]
+    machines.kill_machine(lost)
+    machines.wait(lambda: machines.places() == ["kept"])
+    done = machines.trial(gang).total_batches
+    machines.wait(lambda: machines.trial(gang).total_batches >= done + 20)
+    machines.start_agent(lost)
+    machines.wait(lambda: machines.places() == ["kept", lost])
+    metrics, values, restarts = machines.finish(gang)
+
+    assert restarts == 0
+    assert metrics == undisturbed[0]
+    assert values.keys() == undisturbed[1].keys()
+    for name, value in undisturbed[1].items():
+        np.testing.assert_array_equal(values[name], value, err_msg=name)

@@ -1,20 +1,25 @@
 """Trials of several processes: they start together, and one that fails ends all."""
 
+import re
+
 import pytest
 
 from quintain import errors
+from quintain.master import scheduling
+from quintain.records.rows import node as node_lib
 from quintain.records.rows import trial, workload
 
 SEARCH = {"name": "single", "max_length": {"batches": 12}}
+LONG = {"name": "single", "max_length": {"batches": 4000}}
 OF_FOUR = {"slots_per_trial": 4, "processes_per_trial": 4}
 
 
 @pytest.fixture
 def begin(make_master, fake_launcher, config_text):
-    def begin_gang(**fields):
+    def begin_gang(search=SEARCH, **fields):
         fake_launcher.join("a", "b", num_slots=3)
         master = make_master(num_slots=0)
-        text = config_text(SEARCH, **{"resources": OF_FOUR, "max_restarts": 3, **fields})
+        text = config_text(search, **{"resources": OF_FOUR, "max_restarts": 3, **fields})
         master.commands.create_experiment(text, None)
         master.tick()
         return master
@@ -222,3 +227,136 @@ def test_processes_of_a_start_meet_by_its_token(begin, fake_launcher):
     assert answers == [None, None, None, peers, peers]
     with pytest.raises(errors.GoneError):
         master.workers.meet(first.trial_id, "t1-other", 0, 4, peers[0])
+
+
+ELASTIC = {
+    "entrypoint": "experiment:any",
+    "hyperparameters": {"runtime.elastic": True},
+    "resources": {"slots_per_trial": 4},
+    "max_restarts": 0,
+}
+
+
+def places_of(launcher):
+    return [each.node for each in launches_of(launcher)]
+
+
+def run_until(workers, places):
+    """Works until the processes of the trial are on these machines."""
+    for _ in range(20):
+        if places_of(workers.launcher) == places:
+            return
+        workers.run_round()
+    raise AssertionError(places_of(workers.launcher))
+
+
+def read_logs(store):
+    with store.reading() as session:
+        return [row.text for row in session.list_logs(1)]
+
+
+@pytest.fixture
+def no_pauses(monkeypatch):
+    monkeypatch.setattr(scheduling, "LAUNCH_PAUSE_SECS", 0.0)
+
+
+@pytest.mark.usefixtures("no_pauses")
+def test_an_elastic_trial_goes_on_with_fewer_slots_and_takes_more_again(
+    begin, make_workers, fake_launcher, store
+):
+    workers = make_workers(begin(LONG, **ELASTIC))
+    assert places_of(fake_launcher) == ["a", "a", "a", "b"]
+    workers.run_round()
+
+    fake_launcher.lose("a")
+    run_until(workers, ["b", "b"])
+    workers.run_round()
+    assert places_of(fake_launcher) == ["b", "b"]
+
+    fake_launcher.change("a", state=node_lib.NodeState.ACTIVE)
+    run_until(workers, ["a", "a", "a", "b"])
+    workers.run_round()
+    assert places_of(fake_launcher) == ["a", "a", "a", "b"]
+
+    assert (read_trial(store).restarts, read_trial(store).state.value) == (0, "ACTIVE")
+    said = read_logs(store)
+    assert "The trial starts with 2 of 4 slots." in said
+    assert "4 slots are free: the trial saves itself, and goes on with them." in said
+
+
+@pytest.mark.usefixtures("no_pauses")
+def test_an_elastic_trial_takes_more_slots_once_others_leave_enough(
+    begin, make_workers, fake_launcher, config_text
+):
+    master = begin(LONG, **ELASTIC)
+    workers = make_workers(master)
+    fake_launcher.lose("a")
+    run_until(workers, ["b", "b"])
+    master.commands.create_experiment(config_text(LONG), None)
+    fake_launcher.join("c", num_slots=1)  # One is free: three are no number of processes.
+    for _ in range(6):
+        workers.run_round()
+        assert fake_launcher.on("b") == [1, 1, 2]
+
+    fake_launcher.join("d", num_slots=1)
+    for _ in range(6):
+        workers.run_round()
+    assert fake_launcher.on("b") == [1, 1, 2]
+    assert fake_launcher.on("c") == fake_launcher.on("d") == [1]
+
+
+def test_what_is_not_elastic_waits(begin, fake_launcher, make_workers):
+    workers = make_workers(
+        begin(LONG, **{**ELASTIC, "hyperparameters": {"runtime.elastic": False}})
+    )
+    fake_launcher.lose("a")
+    for _ in range(5):
+        workers.run_round()
+
+    assert fake_launcher.alive == {}
+
+
+@pytest.mark.parametrize(
+    ("fields", "least"),
+    [
+        ({}, 1),
+        ({"hyperparameters": {"runtime": {"elastic": True}}}, 1),
+        ({"resources": {"slots_per_trial": 4, "min_slots_per_trial": 2}}, 2),
+        ({"resources": {"slots_per_trial": 4, "processes_per_trial": 4}}, 1),
+        ({"resources": {"slots_per_trial": 4, "processes_per_trial": 1}}, None),
+        ({"resources": {"slots_per_trial": 3}}, None),
+        ({"resources": {"slots_per_trial": 1}}, None),
+        ({"hyperparameters": {}}, None),
+        ({"entrypoint": "model_def:Trial"}, None),
+    ],
+)
+def test_elastic_experiments_do_with_one_slot(make_master, config_text, fields, least):
+    text = config_text(SEARCH, **{**ELASTIC, **fields})
+
+    created = make_master(num_slots=4).commands.create_experiment(text, None)
+
+    assert created.config["resources"]["min_slots_per_trial"] == least
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"min_slots_per_trial": 3}, "got 3, expected slots_per_trial=4 divided by 1, 2, 4, ..."),
+        ({"min_slots_per_trial": 8}, "got 8, expected slots_per_trial=4 divided by 1, 2, 4, ..."),
+        ({"min_slots_per_trial": 0}, "min_slots_per_trial: "),
+        ({"min_slots_per_trial": 2, "processes_per_trial": 1}, "got it with processes_per_trial=1"),
+    ],
+)
+def test_fewer_slots_that_can_not_be_are_refused(make_master, config_text, fields, message):
+    text = config_text(SEARCH, **{**ELASTIC, "resources": {"slots_per_trial": 4, **fields}})
+
+    with pytest.raises(errors.ConfigError, match=re.escape(message)):
+        make_master().commands.create_experiment(text, None)
+
+
+def test_classes_of_the_users_can_not_do_with_fewer_slots(make_master, config_text):
+    resources = {"slots_per_trial": 4, "min_slots_per_trial": 1}
+    text = config_text(SEARCH, entrypoint="model_def:Trial", resources=resources)
+
+    with pytest.raises(errors.ConfigError, match="only registered experiments with"):
+        make_master().commands.create_experiment(text, None)

@@ -243,9 +243,10 @@ class NodeTable:
         experiment refused where no slots are yet at all.
         """
         pool = self.get_pool(unmet_needs.find_needs(resources))
-        if pool.can_ever_hold(resources.slots_per_trial, resources.num_processes):
+        least = resources.least
+        if pool.can_ever_hold(least.slots_per_trial, least.num_processes):
             return ""
-        if self.most_slots is not None and resources.slots_per_trial <= self.most_slots:
+        if self.most_slots is not None and least.slots_per_trial <= self.most_slots:
             text = "No machine that is there has what is needed; others are asked for."
             return "" if is_new else text
         there = [each for each in self.nodes.values() if each.state is not node_lib.NodeState.LOST]

@@ -4,7 +4,8 @@ Experiments of the same priority share what is left by those that are more urgen
 slots in proportion to its weight, never more than its trials can use; what one does not need goes
 to the others. If an experiment was offered fewer than its smallest trial needs, the youngest such
 experiment gets none, so that trials of several slots never block each other for ever. What is left
-of an offer beside whole trials goes to others, too.
+of an offer beside whole trials goes to others, too. Trials that do with fewer slots (elastic gangs)
+start with a half, a quarter, ... where an offer is too small for whole ones.
 
 Experiments count, not trials: the work does not grow with these.
 """
@@ -28,6 +29,9 @@ class Group:
 
     size: int = 1
     """Slots that each of them needs."""
+
+    least_size: int | None = None
+    """Slots with which each of them does: `size`, halved some times. None if it needs all."""
 
     num_held: int = 0
     """Slots that its trials hold and keep."""
@@ -70,6 +74,9 @@ class Decisions:
     preempt: Mapping[int, int] = dataclasses.field(default_factory=dict)
     """How many slots experiments are to give back."""
 
+    sizes: Mapping[int, int] = dataclasses.field(default_factory=dict)
+    """With how many slots the trials of experiments start that do with fewer."""
+
 
 def assign(
     groups: Sequence[Group],
@@ -87,7 +94,7 @@ def assign(
     """
     limits = limits or {}
     groups = [_without_oversized(group, num_slots, limits) for group in groups]
-    offers = find_offers(groups, num_slots, limits)
+    offers, groups = _find_offers(groups, num_slots, limits)
     preempt = {
         group.experiment_id: too_many
         for group in groups
@@ -106,22 +113,34 @@ def assign(
             num_free -= count * group.size
         if count:
             start[group.experiment_id] = count
-    return Decisions(start=start)
+    sizes = {
+        group.experiment_id: group.size
+        for group in groups
+        if group.least_size and group.experiment_id in start
+    }
+    return Decisions(start=start, sizes=sizes)
 
 
 def find_offers(
     groups: Sequence[Group], num_slots: int, limits: Mapping[Any, int] | None = None
 ) -> dict[int, int]:
     """Returns how many slots each experiment may hold."""
+    return _find_offers(groups, num_slots, limits or {})[0]
+
+
+def _find_offers(
+    groups: Sequence[Group], num_slots: int, limits: Mapping[Any, int]
+) -> tuple[dict[int, int], list[Group]]:
+    """Returns how many slots each experiment may hold, and with how many its trials start."""
     offers = {group.experiment_id: 0 for group in groups}
-    left = _Left(num_slots, dict(limits or {}))
+    left = _Left(num_slots, dict(limits))
     for priority in sorted({group.priority for group in groups}):
         peers = [group for group in groups if group.priority == priority]
         shares = _share(peers, left)
         offers.update(shares)
         for group in peers:
             left.take(group, shares[group.experiment_id])
-    return offers
+    return offers, [_fit(group, offers[group.experiment_id]) for group in groups]
 
 
 @dataclasses.dataclass
@@ -159,32 +178,56 @@ def _without_oversized(group: Group, num_slots: int, limits: Mapping[Hashable, i
     most = [num_slots, *(limits[pool] for pool in group.pools)]
     if group.max_slots is not None:
         most.append(group.max_slots)
-    return group if group.size <= min(most) else dataclasses.replace(group, num_waiting=0)
+    least = group.least_size or group.size
+    return group if least <= min(most) else dataclasses.replace(group, num_waiting=0)
 
 
 def _share(groups: Sequence[Group], left: _Left) -> dict[int, int]:
-    """Shares slots among experiments of the same priority."""
+    """Shares slots among experiments of the same priority.
+
+    Halved trials must not keep an older experiment from whole ones: they wait, unless it gets none.
+    """
     enabled = list(groups)
+    gone: set[int] = set()
+    paused: set[int] = set()
     caps = {group.experiment_id: group.demand for group in groups}
     while True:
         offers = _fill(enabled, left, caps)
-        stuck = [
-            group
-            for group in enabled
+        fitted = [_fit(group, offers[group.experiment_id]) for group in enabled]
+        stuck = {
+            group.experiment_id
+            for group in fitted
             if (smallest := group.smallest) and offers[group.experiment_id] < smallest
-        ]
+        }
         if stuck:
-            enabled.remove(max(stuck, key=lambda group: group.experiment_id))
+            pairs = zip(enabled, fitted, strict=True)
+            halved = {one.experiment_id for one, other in pairs if one.size != other.size}
+            youngest = max(stuck | halved)
+            if youngest in stuck:
+                gone.add(youngest)
+                paused.clear()
+            else:
+                paused.add(youngest)
+            enabled = [each for each in groups if each.experiment_id not in gone | paused]
+            caps = {group.experiment_id: group.demand for group in enabled}
             continue
         broken = {
             group.experiment_id: whole
-            for group in enabled
+            for group in fitted
             if (whole := _round(group, offers[group.experiment_id])) < caps[group.experiment_id]
             and whole < offers[group.experiment_id]
         }
         if not broken:
             return {group.experiment_id: offers.get(group.experiment_id, 0) for group in groups}
         caps.update(broken)
+
+
+def _fit(group: Group, offer: int) -> Group:
+    """Halves the trials that start until one fits into an offer, as far as they do with that."""
+    size, room = group.size, offer - group.num_held
+    while group.least_size and size > max(room, group.least_size):
+        size //= 2
+    return group if size > room or size == group.size else dataclasses.replace(group, size=size)
 
 
 def _round(group: Group, offer: int) -> int:

@@ -24,7 +24,8 @@ def find_lack(
     """Returns what none of the machines has, and what they have; an empty text if one does."""
     nodes = [node for node in nodes if node.name or node.slots]
     pool = _build_pool(find_needs(resources), nodes)
-    if pool.can_ever_hold(resources.slots_per_trial, resources.num_processes):
+    least = resources.least
+    if pool.can_ever_hold(least.slots_per_trial, least.num_processes):
         return ""
     there = f" There {_describe_all(nodes)}."
     for name, value in sorted(resources.node_labels.items()):

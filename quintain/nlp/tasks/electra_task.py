@@ -123,6 +123,11 @@ class ElectraPretrainTask(masked_lm.MaskedLMTask):
         return total + self._electra.discriminator_loss_weight * found
 
     @override
+    def reduce_over_replicas(self, labels: Any) -> None:
+        super().reduce_over_replicas(labels)
+        self._find_weight(_get_mask(labels))
+
+    @override
     def build_metrics(self, training: bool | None = None) -> list[keras.metrics.Metric]:
         """Returns those of masked words, and of the discriminator.
 

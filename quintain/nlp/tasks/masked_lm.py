@@ -213,12 +213,20 @@ class MaskedLMTask(base_task.Task):
 
         Differentially private training computes the loss of each example alone.
         """
+        return tf.math.divide_no_nan(tf.reduce_sum(losses * weights), self._find_weight(weights))
+
+    def _find_weight(self, weights: tf.Tensor) -> tf.Tensor:
+        """Returns the mean weight of a replica."""
         weight = tf.reduce_sum(weights)
         context = tf.distribute.get_replica_context()
         is_alone = context is None or context.num_replicas_in_sync == 1
         if not is_alone and self._private_step is None:
             weight = context.all_reduce(tf.distribute.ReduceOp.MEAN, weight)
-        return tf.math.divide_no_nan(tf.reduce_sum(losses * weights), weight)
+        return weight
+
+    @override
+    def reduce_over_replicas(self, labels: Any) -> None:
+        self._find_weight(tf.cast(labels["masked_lm_weights"], tf.float32))
 
     @override
     def build_metrics(self, training: bool | None = None) -> list[keras.metrics.Metric]:

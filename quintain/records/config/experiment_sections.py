@@ -3,7 +3,7 @@
 import dataclasses
 import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, Self
 
 from annotated_types import Ge, Gt, Le, Lt
 
@@ -39,6 +39,10 @@ class ResourcesConfig(base_config.Config):
     they are; or 1, which has all slots of one machine. None takes as many as slots for registered
     experiments and `KerasTrial`, and 1 for other kinds of trials."""
 
+    min_slots_per_trial: Annotated[int, Ge(1), Le(2**16)] | None = None
+    """Slots with which a trial goes on while there are no more: `slots_per_trial` divided by 1, 2,
+    4, ... None takes 1 where `runtime.elastic` is set among the hyperparameters, which it needs."""
+
     node_labels: dict[str, str] = dataclasses.field(default_factory=dict)
     """Labels that a machine must have for the trials, with their values."""
 
@@ -63,6 +67,16 @@ class ResourcesConfig(base_config.Config):
                 f"got {self.processes_per_trial}, expected 1 or slots_per_trial="
                 f"{self.slots_per_trial}.",
             )
+        least = self.min_slots_per_trial
+        ratio, rest = divmod(self.slots_per_trial, least or max(self.slots_per_trial, 1))
+        if least and (rest or not ratio or ratio & (ratio - 1)):
+            yield (
+                "min_slots_per_trial",
+                f"got {least}, expected slots_per_trial={self.slots_per_trial} divided by 1, 2, 4, "
+                "...",
+            )
+        elif least and self.processes_per_trial == 1 < self.slots_per_trial:
+            yield "min_slots_per_trial", "got it with processes_per_trial=1; leave one of them out."
         if self.max_slots is not None and self.max_slots < self.slots_per_trial:
             yield (
                 "max_slots",
@@ -73,6 +87,17 @@ class ResourcesConfig(base_config.Config):
     def num_processes(self) -> int:
         """Processes of a trial."""
         return self.processes_per_trial or 1
+
+    @property
+    def least(self) -> Self:
+        """The resources with which a trial does."""
+        return self if self.min_slots_per_trial is None else self.take(self.min_slots_per_trial)
+
+    def take(self, num_slots: int) -> Self:
+        """Returns the resources of a trial that starts with so many processes of one slot each."""
+        return self.replace(
+            slots_per_trial=num_slots, processes_per_trial=num_slots, min_slots_per_trial=None
+        )
 
 
 @dataclasses.dataclass

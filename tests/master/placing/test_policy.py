@@ -113,6 +113,42 @@ def test_experiments_with_needs_share_the_slots_that_fit_them(groups, expected):
     assert found == expected
 
 
+def elastic(experiment_id, waiting=1, size=4, **options):
+    return group(experiment_id, waiting=waiting, size=size, **{"least_size": 1, **options})
+
+
+@pytest.mark.parametrize(
+    ("groups", "num_slots", "sizes", "start"),
+    [
+        ([elastic(1)], 8, {1: 4}, {1: 1}),
+        ([elastic(1)], 3, {1: 2}, {1: 1}),
+        ([elastic(1)], 1, {1: 1}, {1: 1}),
+        ([elastic(1, least_size=2)], 1, {}, {}),
+        ([elastic(1)], 0, {}, {}),
+        # One that runs leaves what the second one starts with.
+        ([elastic(1, num_held=4, smallest_held=1)], 7, {1: 2}, {1: 1}),
+        # Fair shares count first.
+        ([elastic(1), group(2, waiting=9)], 4, {1: 2}, {1: 1, 2: 2}),
+        ([elastic(1), group(2, waiting=9)], 6, {1: 2}, {1: 1, 2: 4}),
+        ([elastic(1, max_slots=2)], 8, {1: 2}, {1: 1}),
+        # What the others can't use after all is not given up by halving.
+        ([elastic(1, size=2), group(2, waiting=1, size=2)], 2, {1: 2}, {1: 1}),
+        ([group(1, waiting=1, size=2), elastic(2, size=2)], 2, {}, {1: 1}),
+        # It is not given up either for an older one that gets none.
+        ([group(0, waiting=9), group(1, waiting=1, size=4), elastic(2)], 4, {2: 2}, {0: 2, 2: 1}),
+        # Several start with a half rather than that one waits.
+        ([elastic(1, waiting=3)], 2, {1: 2}, {1: 1}),
+        ([elastic(1, size=2), elastic(2, size=2)], 2, {1: 1, 2: 1}, {1: 1, 2: 1}),
+    ],
+)
+def test_trials_that_do_with_fewer_slots_start_with_what_an_offer_has(
+    groups, num_slots, sizes, start
+):
+    decisions = policy.assign(groups, num_slots)
+
+    assert (decisions.sizes, decisions.start) == (sizes, start)
+
+
 def test_deciding_takes_no_longer_for_many_trials(monkeypatch):
     calls = []
     monkeypatch.setattr(policy._Left, "most", lambda self, _: calls.append(1) or self.num_slots)

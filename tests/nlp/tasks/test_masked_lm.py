@@ -8,12 +8,13 @@ import tensorflow as tf
 from quintain import errors
 from quintain.cli import main
 from quintain.config import gin_io
-from quintain.core import exp_factory, task_factory
+from quintain.core import base_trainer, exp_factory, task_factory
 from quintain.garden.nlp.attention import talking_heads_attention
 from quintain.garden.nlp.layers import gated_feedforward
 from quintain.nlp import experiments
 from quintain.nlp.data import pretrain_dataloader
 from quintain.nlp.tasks import masked_lm
+from quintain.optimization.rules import sgd
 from quintain.run import experiment_parser
 
 EXAMPLE = pathlib.Path(__file__).parents[3] / "examples" / "08_gin_encoder"
@@ -51,6 +52,52 @@ def test_the_loss_is_the_weighted_mean_over_masked_words(task):
     expected = (np.log(2) + np.log(1 + np.exp(2.0))) / 2
     assert float(words) == pytest.approx(expected, rel=1e-6)
     assert float(both) == pytest.approx(expected + np.log(2), rel=1e-6)
+
+
+class WordTask(masked_lm.MaskedLMTask):
+    """Predicts words by one layer, from examples that count by their place."""
+
+    def build_model(self, params=None):
+        return keras.Sequential([keras.Input([3, 2]), keras.layers.Dense(4)])
+
+    def build_inputs(self, params, input_context=None):
+        weights = np.arange(48.0, dtype=np.float32).reshape(16, 3) % 7
+        inputs = {
+            "x": np.cos(np.arange(96.0, dtype=np.float32)).reshape(16, 3, 2),
+            "masked_lm_ids": np.arange(48).reshape(16, 3) % 4,
+            "masked_lm_weights": weights,
+            "input_mask": np.ones([16, 3], np.int32),
+        }
+        size = params.global_batch_size // input_context.num_replicas_in_sync
+        return tf.data.Dataset.from_tensor_slices(inputs).repeat().batch(size, drop_remainder=True)
+
+    def split_inputs(self, inputs):
+        return inputs["x"], inputs
+
+    def build_losses(self, labels, model_outputs, metrics=None, aux_losses=None):
+        return super().build_losses(labels, {"mlm_logits": model_outputs})
+
+    def build_metrics(self, training=None):
+        return []
+
+
+@pytest.mark.slow
+def test_shards_weigh_by_their_masked_words():
+    weights, losses = [], []
+    for is_elastic in (True, False):
+        params = exp_factory.get_exp_config("bert/local")
+        params.override({"runtime": {"elastic": is_elastic}})
+        params.override({"task": {"train_data": {"global_batch_size": 16}}})
+        keras.utils.set_random_seed(1)
+        task = WordTask(params.task)
+        model = task.build_model()
+        trainer = base_trainer.Trainer(params, task, model, sgd.SGD(0.1), evaluate=False)
+        logs = trainer.train(tf.constant(3))
+        weights.append(model.get_weights()[0])
+        losses.append(float(logs["training_loss"]))
+
+    np.testing.assert_allclose(weights[0], weights[1], rtol=1e-5)
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
 
 
 def test_a_task_without_a_config_builds_the_model_of_another(task):
