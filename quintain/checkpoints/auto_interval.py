@@ -46,13 +46,14 @@ class AutoInterval:
         return max(1, round(secs * (step - first_step) / max(now - start, 1e-9)))
 
 
-def find_secs_between(start_times: list[float]) -> float:
+def find_secs_between(start_times: list[float], expected_secs: float = EXPECTED_SECS) -> float:
     """Returns the mean time between interruptions of a run.
 
     Args:
         start_times: When its processes were started, in seconds. Longer times than the expected one
             count as this, for the run may have rested.
+        expected_secs: The time that is expected, which counts as one that was seen.
     """
     gaps = [later - sooner for sooner, later in itertools.pairwise(start_times)]
-    known = [min(max(gap, 0.0), EXPECTED_SECS) for gap in gaps]
-    return (EXPECTED_SECS + sum(known)) / (1 + len(known))
+    known = [min(max(gap, 0.0), expected_secs) for gap in gaps]
+    return (expected_secs + sum(known)) / (1 + len(known))

@@ -21,6 +21,7 @@ from quintain import errors
 from quintain.checkpoints import (
     auto_interval,
     checkpoint_fit,
+    memory_checkpoints,
     receipts,
     saved_graph,
     task_state,
@@ -95,6 +96,7 @@ class CheckpointManager:
         self._init_fn = init_fn
         self._enable_async = enable_async
         self._receipts: receipts.ReceiptWriter | None = None
+        self._memory: memory_checkpoints.MemoryCheckpoints | None = None
         self._last_step: int | None = None
         self._writer: threading.Thread | None = None
         self._write_error: errors.CheckpointError | None = None
@@ -130,6 +132,15 @@ class CheckpointManager:
     def write_receipts(self, writer: receipts.ReceiptWriter) -> None:
         """Lets every checkpoint from now on have a receipt."""
         self._receipts = writer
+
+    def prefer_memory(self, memory: memory_checkpoints.MemoryCheckpoints) -> None:
+        """Lets `restore_or_initialize` restore from memory, once, if that is not older."""
+        self._memory = memory
+
+    @property
+    def last_step(self) -> int | None:
+        """Step of the newest checkpoint that was saved or restored; None without one."""
+        return self._last_step
 
     def save(
         self,
@@ -187,18 +198,31 @@ class CheckpointManager:
         """Restores the newest checkpoint that is whole, or calls `init_fn` if there is none.
 
         Returns:
-            Prefix of the restored checkpoint, or None.
+            Prefix of the restored checkpoint, or None; also if it was restored from memory.
 
         Raises:
             CheckpointError: If the checkpoint does not fit, or all of them are damaged.
         """
         self.sync()
+        memory, self._memory = self._memory, None
+        if memory is not None and self._restore_from(memory):
+            return None
         path = self._find_newest()
         if path is not None:
             self.restore(path)
         elif self._init_fn is not None:
             self._init_fn()
         return path
+
+    def _restore_from(self, memory: memory_checkpoints.MemoryCheckpoints) -> bool:
+        newest = self.latest_checkpoint
+        step = 0 if newest is None else int(newest.rpartition("-")[2])
+        if not memory.restore(oldest_step=step):
+            return False
+        self._last_step = step
+        if newest is not None and self._receipts is not None:
+            self._receipts.follow(newest)
+        return True
 
     def _is_saved(self, path: str, step: int) -> bool:
         return step == self._last_step and path in self.checkpoints

@@ -48,6 +48,10 @@ class CheckpointSchedule:
         self._saved_step = step
         self._reporter.on_restore(step, path)
 
+    def resume(self, saved_step: int) -> None:
+        """Takes note that the newest checkpoint is of this step, which may be before the state."""
+        self._interval_start = self._saved_step = saved_step
+
     def begin(self, step: int) -> None:
         """Takes note that training starts at `step`; the interval counts from the first start."""
         if self._interval_start is None:

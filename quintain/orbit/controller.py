@@ -329,6 +329,15 @@ class Controller:
             self._checkpoints.restored(self._current_step(), checkpoint_path)
         return checkpoint_path
 
+    def resume_checkpoint_interval(self, saved_step: int) -> None:
+        """Lets the interval between checkpoints count from a step before the restored one.
+
+        Args:
+            saved_step: Step of the newest checkpoint, where the state is newer.
+        """
+        if self._checkpoints is not None:
+            self._checkpoints.resume(saved_step)
+
     def _restore_if_there(self, path: str) -> bool:
         """Restores a checkpoint that its writer may delete at any time; returns whether it did."""
         try:

@@ -15,6 +15,7 @@ from quintain.checkpoints import (
     checkpoints,
     cluster_checkpoints,
     evaluation_log,
+    memory_checkpoints,
     receipts,
 )
 from quintain.core import trainer_factory
@@ -107,6 +108,7 @@ class ExperimentRunner:
             evaluation_log.EvaluationLog(self._model_dir) if self._model_dir else None
         )
         self._receipts: receipts.ReceiptWriter | None = None
+        self._memory: memory_checkpoints.MemoryCheckpoints | None = None
         self._checkpoint_manager = self.build_checkpoint_manager()
         self._early_stopping = self._build_early_stopping()
         self._profile = self._build_profile()
@@ -119,6 +121,7 @@ class ExperimentRunner:
         self._metric_sender: metric_sending.MetricSender | None = None
         rate = self._read_constant_rate()
         self._controller = self.build_controller()
+        self._note_restored_memory()
         self._take_changed_rate(rate)
 
     def _stand_by(self, wait: Callable[[], None]) -> None:
@@ -178,7 +181,8 @@ class ExperimentRunner:
                     self._task_name,
                 )
                 built.append(self._metric_sender)
-        return [*built, *(self._options.train_actions or ())]
+        kept = [] if self._memory is None else [self._memory]
+        return [*built, *(self._options.train_actions or ()), *kept]
 
     def _build_eval_actions(self) -> list[actions.Action]:
         """Returns the eval actions that the config asks for, then the caller's."""
@@ -191,6 +195,8 @@ class ExperimentRunner:
         )
         if self._metric_sender is not None:
             built.append(self._metric_sender.send_evaluation)
+        if self._memory is not None:
+            built.append(self._memory.refresh)
         return [*built, *(self._options.eval_actions or ())]
 
     def _build_profile(self) -> "step_profile.ProfileSteps | None":
@@ -303,12 +309,15 @@ class ExperimentRunner:
             checkpoints.remove_incomplete(self._model_dir, run_files.WRITTEN_FILES)
         from quintain.run.proof import run_facts  # noqa: PLC0415 - only runs that are kept
 
+        starts = run_environment.read_start_times(self._model_dir)
+        memory = self._options.memory if self._mode.is_training else None
         interval: int | auto_interval.AutoInterval
         if self._params.trainer.checkpoint_interval != "auto":
             interval = self._params.trainer.checkpoint_interval
         elif cluster.num_workers(self._strategy) == 1:
-            starts = run_environment.read_start_times(self._model_dir)
-            interval = auto_interval.AutoInterval(auto_interval.find_secs_between(starts))
+            # A standby that goes on from memory needs no file.
+            secs = auto_interval.find_secs_between(starts if memory is None else [])
+            interval = auto_interval.AutoInterval(secs)
         else:
             interval = self._params.trainer.get_checkpoint_steps("a run of several workers")
         manager = cluster_checkpoints.ClusterCheckpointManager(
@@ -324,7 +333,23 @@ class ExperimentRunner:
         find_facts = functools.partial(run_facts.find, self._params, self._model_dir)
         self._receipts = receipts.ReceiptWriter(self._model_dir, find_facts)
         manager.write_receipts(self._receipts)
+        if memory is not None:
+            self._memory = memory_checkpoints.MemoryCheckpoints(
+                memory,
+                self._trainer.checkpoint,
+                self._model_dir,
+                self._trainer.global_step,
+                auto_interval.find_secs_between(starts, memory_checkpoints.EXPECTED_SECS),
+            )
+            manager.prefer_memory(self._memory)
         return manager
+
+    def _note_restored_memory(self) -> None:
+        """Lets the interval of checkpoints go on, and tells of a state that came from memory."""
+        manager, step = self._checkpoint_manager, int(self._trainer.global_step.numpy())
+        if self._memory is not None and self._memory.is_restored and manager is not None:
+            self._controller.resume_checkpoint_interval(manager.last_step or 0)
+            self._reporter.on_message(f"Going on from step {step}, which was kept in memory.")
 
     def _read_constant_rate(self) -> float | None:
         """Returns the learning rate if it is a variable, which checkpoints hold."""

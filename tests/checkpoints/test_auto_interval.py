@@ -32,6 +32,10 @@ def test_interruptions_are_an_hour_apart_or_as_those_of_the_run(start_times, sec
     assert auto_interval.find_secs_between(start_times) == secs
 
 
+def test_another_expectation_counts_as_one_interruption():
+    assert auto_interval.find_secs_between([0.0, 300.0, 1e6], expected_secs=600.0) == 500
+
+
 @pytest.mark.slow
 def test_a_run_saves_as_often_as_its_checkpoints_cost(tmp_path, line_params, monkeypatch):
     monkeypatch.setattr(auto_interval.AutoInterval, "note_cost", lambda self, secs: None)

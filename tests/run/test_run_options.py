@@ -11,7 +11,7 @@ from quintain.run import run_options, train_lib
 def test_run_experiment_takes_every_option_but_those_of_the_command_with_the_same_default():
     parameters = inspect.signature(train_lib.run_experiment).parameters
     options = {field.name: field.default for field in dataclasses.fields(run_options.RunOptions)}
-    del options["profile"], options["on_start"], options["stand_by"]
+    del options["profile"], options["on_start"], options["stand_by"], options["memory"]
 
     assert {name: parameters[name].default for name in options} == options
 

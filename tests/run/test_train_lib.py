@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from quintain import errors, orbit
-from quintain.checkpoints import checkpoints
+from quintain.checkpoints import checkpoints, memory_checkpoints
 from quintain.core import task_factory
 from quintain.distribute import distribution
 from quintain.run import run_options, train_lib
@@ -479,4 +479,40 @@ def test_a_standby_goes_on_from_the_newest_checkpoint_to_the_same_bits(tmp_path,
     assert [json.loads(line)["step"] for line in lines] == [5, 10, 15, 20]
     expected = read_weights(tmp_path / "undisturbed", 20)
     for name, weight in read_weights(tmp_path / "killed", 20).items():
+        np.testing.assert_array_equal(weight, expected[name], err_msg=name)
+
+
+@pytest.mark.slow
+def test_a_standby_goes_on_from_memory_and_saves_where_it_would_have(
+    tmp_path, line_params, caplog, monkeypatch
+):
+    def train(name, steps, **options):
+        trainer = {"train_steps": steps, "checkpoint_interval": 10, "max_to_keep": 0}
+        return train_lib.train_from_config(
+            line_params({"trainer": trainer}),
+            "train",
+            str(tmp_path / name),
+            experiment="test/line",
+            options=run_options.RunOptions(**options),
+            allow_config_change=True,
+        )
+
+    def be_killed():
+        train("killed", 15, memory=memory)
+        checkpoints.delete_checkpoint(str(tmp_path / "killed" / "ckpt-15"))
+
+    monkeypatch.setattr(memory_checkpoints, "EXPECTED_SECS", 0.0)  # After every loop.
+    memory = memory_checkpoints.SharedMemory()
+    train("undisturbed", 30)
+    with caplog.at_level(logging.INFO, "quintain"):
+        train("killed", 30, memory=memory, stand_by=be_killed)
+
+    assert "Going on from step 15, which was kept in memory." in caplog.text
+    names = [
+        [os.path.basename(path) for path in checkpoints.list_checkpoints(str(tmp_path / name))]
+        for name in ("undisturbed", "killed")
+    ]
+    assert names[0] == names[1] == ["ckpt-10", "ckpt-20", "ckpt-30"]
+    expected = read_weights(tmp_path / "undisturbed", 30)
+    for name, weight in read_weights(tmp_path / "killed", 30).items():
         np.testing.assert_array_equal(weight, expected[name], err_msg=name)

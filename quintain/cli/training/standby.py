@@ -23,6 +23,7 @@ from quintain.cli.training import local_cluster
 from quintain.process import told_again
 
 if TYPE_CHECKING:
+    from quintain.checkpoints import memory_checkpoints
     from quintain.run import run_environment
     from quintain.settings import runtime_config
 
@@ -39,11 +40,16 @@ class Turn:
     Args:
         connection: Connection to the supervisor; None if there is none.
         held: File for errors of a standby until it takes over; None for who trains at once.
+        memory: Memory for checkpoints; None without a supervisor.
     """
 
     def __init__(
-        self, connection: socket.socket | None = None, held: IO[bytes] | None = None
+        self,
+        connection: socket.socket | None = None,
+        held: IO[bytes] | None = None,
+        memory: "memory_checkpoints.SharedMemory | None" = None,
     ) -> None:
+        self.memory = memory
         self._connection = connection
         self._held = held
         self._output: list[int] = []
@@ -156,7 +162,8 @@ class Supervisor:
     def __init__(self, model_dir: str, max_restarts: int) -> None:
         self._model_dir = model_dir
         self._left = self._max_restarts = max_restarts
-        self._newest: str | None = None
+        self._newest_step = -1
+        self._memory: memory_checkpoints.SharedMemory | None = None
         self._training: _Process | None = None
         self._standby: _Process | None = None
         self._signal: int | None = None
@@ -165,8 +172,10 @@ class Supervisor:
     def run(self) -> Turn | int:
         """Starts processes, in which it returns at once; returns the exit code in this one."""
         tensorflow_import.import_quietly()
+        from quintain.checkpoints import memory_checkpoints
         from quintain.run import runner_factory, train_lib  # noqa: F401 - for all to have it
 
+        self._memory = memory_checkpoints.SharedMemory()
         with told_again.handled(self._note_signal):
             try:
                 return self._supervise()
@@ -220,9 +229,11 @@ class Supervisor:
         from quintain.checkpoints import checkpoints
 
         how = local_cluster.describe_end(code)
-        newest = next(reversed(checkpoints.list_checkpoints(self._model_dir)), None)
-        if newest != self._newest:
-            self._newest, self._left = newest, self._max_restarts
+        found = checkpoints.list_checkpoints(self._model_dir)[-1:]
+        steps = [int(path.rpartition("-")[2]) for path in found]
+        newest = max([*steps, self._memory.find_step() if self._memory else -1])
+        if newest != self._newest_step:
+            self._newest_step, self._left = newest, self._max_restarts
         if self._left < 1:
             click.echo(
                 f"The training {how}. Giving up: no checkpoint was saved since "
@@ -248,7 +259,7 @@ class Supervisor:
         os.setsid()  # Ctrl-C in a terminal reaches the supervisor only, which hands it on once.
         os.environ[local_cluster.SUPERVISOR_VARIABLE] = str(supervisor)
         self._training = self._standby = None
-        return Turn(end, held)
+        return Turn(end, held, self._memory)
 
     def _note_signal(self, number: signal.Signals) -> None:
         """Has a signal handed on to the process that trains."""

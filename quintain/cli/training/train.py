@@ -239,6 +239,7 @@ def train(
             profile=profile_range,
             on_start=turn.announced(lambda: _remember(environment, parsed, str(model_dir))),
             stand_by=turn.find_wait(environment),
+            memory=turn.memory,
         )
         if mode == _FINETUNE_MODE:
             finetune_logs = _finetune(
