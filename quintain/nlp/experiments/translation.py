@@ -91,6 +91,31 @@ def translation_small() -> cfg.ExperimentConfig:
     )
 
 
+@exp_factory.register_config_factory("translation/fast")
+def translation_fast() -> cfg.ExperimentConfig:
+    """Trains a small model on your own sentence pairs, ten thousands of them, in five minutes.
+
+    What its settings are chosen by stands in `benchmarks/results/learning.md`.
+    """
+    train_steps = 2_000
+    model = _build_model_config(width=256, num_layers=2, num_heads=4, dropout_rate=0.0)
+    config = translation_small()
+    config.override(
+        {
+            "task": {
+                "model": {**model.as_dict(), "label_smoothing": 0.1},
+                "train_data": {"global_batch_size": 512},
+            },
+            "trainer": {
+                "optimizer_config": build_warm_cosine(1e-3, 200, train_steps).as_dict(),
+                "train_steps": train_steps,
+                "validation_interval": train_steps,
+            },
+        }
+    )
+    return config
+
+
 @exp_factory.register_config_factory("wmt_transformer/base")
 def wmt_transformer_base() -> cfg.ExperimentConfig:
     """Transformer base on your own copy of WMT: width 512, 300,000 steps of 24,576 tokens."""

@@ -5,7 +5,13 @@ from quintain.core import exp_factory
 from quintain.nlp import experiments  # noqa: F401  (registers)
 from quintain.nlp.tasks import translation
 
-_NAMES = ["translation/local", "translation/small", "wmt_transformer/base", "wmt_transformer/large"]
+_NAMES = [
+    "translation/local",
+    "translation/small",
+    "translation/fast",
+    "wmt_transformer/base",
+    "wmt_transformer/large",
+]
 
 
 @pytest.mark.parametrize("name", _NAMES)
