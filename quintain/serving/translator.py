@@ -368,11 +368,12 @@ class Translator:
             return []
         tokenizer = self._target_tokenizer if is_target else self._tokenizer
         tokens = tokenizer.tokenize(text_tensors.build(sentences))
-        lengths = tokens.row_lengths().numpy()
+        splits = tokens.row_splits.numpy()
+        lengths = np.diff(splits)
         for place, length in enumerate(lengths):
             if length > limit:
                 raise SourceTooLongError(place, int(length), limit)
-        return np.split(tokens.values.numpy(), np.cumsum(lengths)[:-1])
+        return np.split(tokens.values.numpy(), splits[1:-1])
 
     def _check_export(self, prefixes: Sequence[str] | None, seed: int | None) -> None:
         """Refuses what an export can't do."""
@@ -428,7 +429,7 @@ class Translator:
         rows = [ids for found in outputs for ids in found.ids]
         if not rows:
             return [[Translation("", float("-inf"))] for _ in outputs]
-        texts = iter(self._target_tokenizer.detokenize(_stack(rows)).numpy())
+        texts = iter(self._target_tokenizer.detokenize_rows(rows))
         return [
             [Translation(next(texts).decode(errors="replace"), score) for score in found.scores]
             or [Translation("", float("-inf"))]

@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 import sentencepiece
 import tensorflow as tf
@@ -69,6 +70,8 @@ def test_text_after_the_first_eos_and_padding_are_left_out(tokenizer):
 
     assert first == b"two houses"
     assert second == b"two houses two houses"
+    rows = [*padded.numpy(), np.array([], np.int32)]
+    assert tokenizer.detokenize_rows(rows) == [first, second, b""]
 
 
 @pytest.mark.parametrize("split_digits", [False, True])
