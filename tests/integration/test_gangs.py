@@ -64,7 +64,7 @@ resources: {{slots_per_trial: 2}}
 ELASTIC = """
 entrypoint: experiment:test/line
 hyperparameters: {{runtime.elastic: true, task.dropout_rate: 0.3}}
-searcher: {{name: single, metric: validation_loss, max_length: {{batches: 300}}}}
+searcher: {{name: single, metric: validation_loss, max_length: {{batches: 240}}}}
 scheduling_unit: 1
 min_checkpoint_period: {{batches: 10}}
 reproducibility: {{experiment_seed: 3}}
@@ -220,11 +220,11 @@ class Machines(Platform):
     def kill_machine(self, name):
         """Kills an agent and all that it has started."""
         self.agents[name].kill()
+        self.agents[name].wait()
+        mark = f"QUINTAIN_NODE={name}".encode()
         for entry in pathlib.Path("/proc").iterdir():
             with contextlib.suppress(OSError, ValueError):
-                if f"QUINTAIN_NODE={name}".encode() in (entry / "environ").read_bytes().split(
-                    b"\0"
-                ):
+                if mark in (entry / "environ").read_bytes().split(b"\0"):
                     os.kill(int(entry.name), signal.SIGKILL)
 
     def close(self):
@@ -233,6 +233,7 @@ class Machines(Platform):
         super().close()
         for agent in self.agents.values():
             agent.kill()
+            agent.wait()
 
 
 def read_values(folder):

@@ -6,6 +6,7 @@ import pytest
 
 from quintain import errors
 from quintain.master import scheduling
+from quintain.master.placing import demand
 from quintain.records.rows import node as node_lib
 from quintain.records.rows import trial, workload
 
@@ -303,6 +304,19 @@ def test_an_elastic_trial_takes_more_slots_once_others_leave_enough(
         workers.run_round()
     assert fake_launcher.on("b") == [1, 1, 2]
     assert fake_launcher.on("c") == fake_launcher.on("d") == [1]
+
+
+@pytest.mark.usefixtures("no_pauses")
+def test_machines_are_asked_for_that_a_small_trial_lacks(begin, make_workers, fake_launcher):
+    fake_launcher.find_most_slots = lambda: 8
+    asked = []
+    fake_launcher.ask = asked.append
+    workers = make_workers(begin(LONG, **ELASTIC))
+    fake_launcher.lose("a")
+    run_until(workers, ["b", "b"])
+    workers.run_round()
+
+    assert demand.count_slots(asked[-1].wanted) == 2
 
 
 def test_what_is_not_elastic_waits(begin, fake_launcher, make_workers):

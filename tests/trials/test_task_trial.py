@@ -223,6 +223,19 @@ def test_hyperparameters_that_are_no_settings_are_errors(tmp_path, hyperparamete
         assert word in str(raised.value)
 
 
+def test_only_elastic_trials_go_on_with_fewer_slots(tmp_path):
+    resources = {"slots_per_trial": 2, "min_slots_per_trial": 1}
+
+    task_trial.check(config(**{"runtime.elastic": True}) | {"resources": resources}, str(tmp_path))
+
+    message = "resources.min_slots_per_trial: got 1 without runtime.elastic"
+    rigid = config() | {"resources": resources}
+    with pytest.raises(errors.ConfigError, match=re.escape(message)):
+        task_trial.check(rigid, str(tmp_path))
+    with pytest.raises(errors.ConfigError, match=re.escape(message)):
+        task_trial.build_params(rigid, {}, str(tmp_path))
+
+
 def test_an_experiment_that_is_not_registered_names_the_nearest(tmp_path):
     with pytest.raises(errors.ConfigError, match=r"entrypoint: .*trial_test/sum"):
         task_trial.check(config("experiment:trial_test/summ"), str(tmp_path))

@@ -124,8 +124,9 @@ class ElectraPretrainTask(masked_lm.MaskedLMTask):
 
     @override
     def reduce_over_replicas(self, labels: Any) -> None:
-        super().reduce_over_replicas(labels)
-        self._find_weight(_get_mask(labels))
+        for _ in range(2):  # Of the loss, and of the metric `total_loss`.
+            super().reduce_over_replicas(labels)
+            self._find_weight(_get_mask(labels))
 
     @override
     def build_metrics(self, training: bool | None = None) -> list[keras.metrics.Metric]:
