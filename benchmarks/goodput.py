@@ -2,9 +2,11 @@
 
 python benchmarks/goodput.py DIR [--experiment=translation/local] [--minutes=6] [--kill-every=60]
 
-Three runs train for the same time: one undisturbed, one with `--standby`, one that a loop starts
-again. Of each kill it prints the seconds until the next step that is logged, and the steps since
-the newest checkpoint, which are done twice. Other work on the machine counts in all.
+Every kind trains for the same time: undisturbed, with `--standby`, in a loop that starts it again;
+and peers of the size of `translation/small` in such a loop, Keras with `BackupAndRestore` and
+PyTorch Lightning with its last checkpoint, each with an undisturbed run of its own. Of each kill it
+prints the seconds until the next step that is logged, and the steps that are done twice. Other work
+on the machine counts in all. `--bundled` trains on the pairs that come with the package.
 """
 
 import argparse
@@ -16,22 +18,39 @@ import statistics
 import subprocess
 import sys
 import time
+from typing import Any
+
+import peer_environments
 
 SETTINGS = (
     "trainer.steps_per_loop=1",
     "trainer.summary_interval=1000000",
-    "trainer.checkpoint_interval=20",
     "trainer.train_steps=1000000",
     "trainer.validation_interval=1000000",
 )
-KINDS = {"undisturbed": (), "standby": ("--standby",), "restart": ()}
+BUNDLED = tuple(
+    f"task.{data}_data.{setting}"
+    for data in ("train", "validation")
+    for setting in ("input_path=bundled:numbers_and_dates/train", "src_lang=en", "tgt_lang=de")
+)
+KINDS = ("undisturbed", "standby", "restart")
+PEERS = {"backup_and_restore": "keras_backup.py", "lightning": "lightning_last.py"}
+CALM = "-undisturbed"
 
 
-def start(
-    model_dir: pathlib.Path, options: argparse.Namespace, flags: tuple[str, ...]
-) -> subprocess.Popen[bytes]:
+def start(kind: str, options: argparse.Namespace) -> subprocess.Popen[bytes]:
     """Starts a training, or goes on with it."""
-    settings = [f"--set={setting}" for setting in (*SETTINGS, *options.settings)]
+    model_dir = options.directory / kind
+    if peer := PEERS.get(kind.removesuffix(CALM)):
+        is_torch = peer.startswith("lightning")
+        python = peer_environments.find_python("goodput-torch") if is_torch else sys.executable
+        program = pathlib.Path(__file__).with_name("goodput_peers") / peer
+        steps = f"--steps-per-save={options.steps_per_save}"
+        return subprocess.Popen([python, program, model_dir, steps])
+    saving = f"trainer.checkpoint_interval={options.steps_per_save}"
+    data = BUNDLED if options.bundled else ()
+    settings = [f"--set={one}" for one in (*SETTINGS, saving, *data, *options.settings)]
+    flags = ("--standby",) if kind == "standby" else ()
     return subprocess.Popen(
         [
             *(sys.executable, "-m", "quintain.cli.main", "train", "--mode=train", "--quiet"),
@@ -40,50 +59,40 @@ def start(
     )
 
 
-def read_step(model_dir: pathlib.Path) -> int:
-    """Returns the newest step in the log; 0 without one."""
+def read_newest(model_dir: pathlib.Path) -> dict[str, Any]:
+    """Returns the newest line of the log; one of step 0 without one."""
     path = model_dir / "training.jsonl"
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     whole = [line for line in lines[-2:] if line.endswith("}")]
-    return json.loads(whole[-1])["step"] if whole else 0
-
-
-def find_size(model_dir: pathlib.Path) -> tuple[int, int]:
-    """Returns what changes with every line of the log, also where old lines are dropped."""
-    path = model_dir / "training.jsonl"
-    stat = path.stat() if path.exists() else None
-    return (stat.st_size, stat.st_mtime_ns) if stat else (0, 0)
+    found: dict[str, Any] = json.loads(whole[-1]) if whole else {"step": 0, "time_secs": 0.0}
+    return found
 
 
 def run(kind: str, options: argparse.Namespace) -> int:
-    """Trains for the time of the options, and returns the step that was reached."""
+    """Trains for the time of the options, and returns the steps that were done for good."""
     model_dir = options.directory / kind
-    process = start(model_dir, options, KINDS[kind])
-    while not read_step(model_dir):
+    process = start(kind, options)
+    while not read_newest(model_dir)["step"]:
         time.sleep(0.05)
-    begin, first, secs, lost = time.monotonic(), read_step(model_dir), [], []
+    begin, first, secs, lost = time.monotonic(), read_newest(model_dir)["step"], [], []
+    is_calm = kind.endswith("undisturbed")
     while (elapsed := time.monotonic() - begin) < options.minutes * 60:
-        if kind == "undisturbed" or elapsed < (len(secs) + 1) * options.kill_every:
+        if is_calm or elapsed < (len(secs) + 1) * options.kill_every:
             time.sleep(0.05)
             continue
-        step = read_step(model_dir)
-        saved = [int(path.stem.partition("-")[2]) for path in model_dir.glob("ckpt-*.index")]
-        killed = time.monotonic()
+        step, killed = read_newest(model_dir)["step"], time.time()
         os.kill(json.loads((model_dir / "run.lock").read_text())["pid"], signal.SIGKILL)
-        if kind == "restart":
+        if kind != "standby":
             process.wait()
-            process = start(model_dir, options, ())
-        # The log is cut to the checkpoint first; a line after that is a step.
-        while not (model_dir / "run.lock").exists() or read_step(model_dir) in (
-            step, max(saved, default=0)
-        ):  # fmt: skip
+            process = start(kind, options)
+        while (newest := read_newest(model_dir))["time_secs"] <= killed:
             time.sleep(0.01)
-        secs.append(time.monotonic() - killed)
-        lost.append(step - max(saved, default=0))
-    steps = read_step(model_dir) - first
+        secs.append(newest["time_secs"] - killed)
+        lost.append(step + 1 - newest["step"])
+    steps = read_newest(model_dir)["step"] - first
     process.terminate()
     process.wait()
-    print(f"{kind:<12} {steps:6d} steps in {time.monotonic() - begin:.0f} s, {len(secs)} kills")
+    print(f"{kind:<18} {steps:6d} steps in {time.monotonic() - begin:.0f} s, {len(secs)} kills")
     if secs:
         found = ", ".join(f"{one:.1f}" for one in secs)
         print(f"  to the next step: {found} s, median {statistics.median(secs):.1f} s")
@@ -96,14 +105,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("directory", type=pathlib.Path)
     parser.add_argument("--experiment", default="translation/local")
+    parser.add_argument("--bundled", action="store_true")
     parser.add_argument("--minutes", type=float, default=6.0)
     parser.add_argument("--kill-every", type=float, default=60.0, help="seconds")
+    parser.add_argument("--steps-per-save", type=int, default=20)
     parser.add_argument("--set", dest="settings", action="append", default=[])
-    parser.add_argument("--kinds", default=",".join(KINDS))
+    parser.add_argument("--kinds", default=",".join(KINDS), help=f"also {', '.join(PEERS)}")
     options = parser.parse_args()
-    steps = {kind: run(kind, options) for kind in options.kinds.split(",")}
-    for kind in list(steps)[1:]:
-        print(f"goodput with {kind}: {steps[kind] / max(steps['undisturbed'], 1):.1%}")
+    steps: dict[str, int] = {}
+    for kind in options.kinds.split(","):
+        calm = f"{kind}{CALM}" if kind in PEERS else "undisturbed"
+        for name in dict.fromkeys((calm, kind)):
+            if name not in steps:
+                steps[name] = run(name, options)
+        if kind != calm:
+            print(f"goodput with {kind}: {steps[kind] / max(steps[calm], 1):.1%}", flush=True)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ PACKAGES = {
         "sentencepiece",
     ],
     "step-keras": ["keras>=3.13", "tensorflow==2.21.*", "jax", "numpy", "sentencepiece"],
+    "goodput-torch": ["torch==2.13.*", "lightning==2.6.*", "numpy"],
     "decoding-torch": ["torch==2.13.*", "transformers", "ctranslate2", "numpy"],
     "search-peers": [
         "ray[tune]==2.60.*", "optuna==5.*", "tensorflow==2.21.*", "keras", "scikit-learn",

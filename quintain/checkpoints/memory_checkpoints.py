@@ -102,7 +102,6 @@ class MemoryCheckpoints:
         checkpoint: The objects to save.
         model_dir: Directory of the run.
         step_counter: Its step.
-        secs_between_interruptions: Mean time from one interruption to the next.
     """
 
     def __init__(
@@ -111,13 +110,12 @@ class MemoryCheckpoints:
         checkpoint: tf.train.Checkpoint,
         model_dir: str,
         step_counter: tf.Variable,
-        secs_between_interruptions: float,
     ) -> None:
         self._memory = memory
         self._checkpoint = checkpoint
         self._model_dir = model_dir
         self._step_counter = step_counter
-        self._interval = auto_interval.AutoInterval(secs_between_interruptions)
+        self._interval = auto_interval.AutoInterval(EXPECTED_SECS)
         self._last_step: int | None = None
         self._parts: dict[str, tf.Variable] = {}
         self._states: dict[str, tf.train.experimental.PythonState] = {}
@@ -125,6 +123,32 @@ class MemoryCheckpoints:
         self._is_possible = True
         self.is_restored = False
         """Whether the run goes on from here."""
+
+    def expect_interruptions(self, start_times: list[float]) -> None:
+        """Takes note of when the processes of the run were started, in seconds."""
+        secs = auto_interval.find_secs_between(start_times, EXPECTED_SECS)
+        self._interval = auto_interval.AutoInterval(secs)
+
+    def prepare(self) -> None:
+        """Looks up what a checkpoint of the run holds: variables of all replicas, and states."""
+        if self._is_known:
+            return
+        tensors, _, registered, _ = self._checkpoint._saver._gather_serialized_tensors()
+        self._parts, self._states, self._is_known = {}, {}, True
+        # A model that grows has other variables at every stage.
+        is_growing = isinstance(self._checkpoint, checkpoint_fit.HookedCheckpoint)
+        self._is_possible = not registered and not is_growing
+        for holder, values in tensors.items():
+            item = getattr(holder, "obj", holder)  # What a wrapper of TensorFlow's stands for.
+            name = next(iter(values), "")
+            if isinstance(item, tf.train.experimental.PythonState):
+                self._states[name] = item
+            elif isinstance(item, keras.Variable | tf.Variable):
+                for index, part in enumerate(checkpoint_state.local_parts([item])):
+                    self._parts[f"{name} {index}"] = part
+                    self._is_possible &= part.dtype != tf.string
+            elif values and item is not None:
+                self._is_possible = False
 
     def __call__(self, output: Any) -> None:
         """Saves if it is time, or if the run went back to an earlier step."""
@@ -152,7 +176,7 @@ class MemoryCheckpoints:
         if found is None or found[0]["model_dir"] != self._model_dir:
             return False
         facts, arrays = found
-        self._find_parts()
+        self.prepare()
         shapes = {name: tuple(part.shape) for name, part in self._parts.items()}
         if {name: array.shape for name, array in arrays.items()} != shapes:
             return False
@@ -167,8 +191,7 @@ class MemoryCheckpoints:
         return True
 
     def _save(self, step: int) -> None:
-        if not self._is_known:
-            self._find_parts()
+        self.prepare()
         if not self._is_possible:
             return
         start = time.monotonic()
@@ -181,22 +204,3 @@ class MemoryCheckpoints:
         self._memory.write({"step": step, "model_dir": self._model_dir, "states": states}, arrays)
         self._last_step = step
         self._interval.note_cost(time.monotonic() - start)
-
-    def _find_parts(self) -> None:
-        """Looks up what a checkpoint of the run holds: variables of all replicas, and states."""
-        tensors, _, registered, _ = self._checkpoint._saver._gather_serialized_tensors()
-        self._parts, self._states, self._is_known = {}, {}, True
-        # A model that grows has other variables at every stage.
-        is_growing = isinstance(self._checkpoint, checkpoint_fit.HookedCheckpoint)
-        self._is_possible = not registered and not is_growing
-        for holder, values in tensors.items():
-            item = getattr(holder, "obj", holder)  # What a wrapper of TensorFlow's stands for.
-            name = next(iter(values), "")
-            if isinstance(item, tf.train.experimental.PythonState):
-                self._states[name] = item
-            elif isinstance(item, keras.Variable | tf.Variable):
-                for index, part in enumerate(checkpoint_state.local_parts([item])):
-                    self._parts[f"{name} {index}"] = part
-                    self._is_possible &= part.dtype != tf.string
-            elif values and item is not None:
-                self._is_possible = False

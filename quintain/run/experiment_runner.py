@@ -102,13 +102,20 @@ class ExperimentRunner:
             self._trainer = options.trainer or self.build_trainer(task)
             self._evaluator = self.build_evaluator()
         self._summary_manager = options.summary_manager
+        self._memory: memory_checkpoints.MemoryCheckpoints | None = None
+        if options.memory is not None and self._mode.is_training:
+            self._memory = memory_checkpoints.MemoryCheckpoints(
+                options.memory,
+                self._trainer.checkpoint,
+                self._model_dir,
+                self._trainer.global_step,
+            )
         if options.stand_by is not None:
             self._stand_by(options.stand_by)
         self._evaluation_log = (
             evaluation_log.EvaluationLog(self._model_dir) if self._model_dir else None
         )
         self._receipts: receipts.ReceiptWriter | None = None
-        self._memory: memory_checkpoints.MemoryCheckpoints | None = None
         self._checkpoint_manager = self.build_checkpoint_manager()
         self._early_stopping = self._build_early_stopping()
         self._profile = self._build_profile()
@@ -136,6 +143,8 @@ class ExperimentRunner:
         )
         early.compile_train_loop()
         self._summary_manager = early.summary_manager  # The graph writes to it.
+        if self._memory is not None:
+            self._memory.prepare()
         wait()
 
     def _get_summary_settings(self) -> dict[str, Any]:
@@ -310,13 +319,12 @@ class ExperimentRunner:
         from quintain.run.proof import run_facts  # noqa: PLC0415 - only runs that are kept
 
         starts = run_environment.read_start_times(self._model_dir)
-        memory = self._options.memory if self._mode.is_training else None
         interval: int | auto_interval.AutoInterval
         if self._params.trainer.checkpoint_interval != "auto":
             interval = self._params.trainer.checkpoint_interval
         elif cluster.num_workers(self._strategy) == 1:
             # A standby that goes on from memory needs no file.
-            secs = auto_interval.find_secs_between(starts if memory is None else [])
+            secs = auto_interval.find_secs_between(starts if self._memory is None else [])
             interval = auto_interval.AutoInterval(secs)
         else:
             interval = self._params.trainer.get_checkpoint_steps("a run of several workers")
@@ -333,14 +341,8 @@ class ExperimentRunner:
         find_facts = functools.partial(run_facts.find, self._params, self._model_dir)
         self._receipts = receipts.ReceiptWriter(self._model_dir, find_facts)
         manager.write_receipts(self._receipts)
-        if memory is not None:
-            self._memory = memory_checkpoints.MemoryCheckpoints(
-                memory,
-                self._trainer.checkpoint,
-                self._model_dir,
-                self._trainer.global_step,
-                auto_interval.find_secs_between(starts, memory_checkpoints.EXPECTED_SECS),
-            )
+        if self._memory is not None:
+            self._memory.expect_interruptions(starts)
             manager.prefer_memory(self._memory)
         return manager
 

@@ -28,13 +28,13 @@ class Count(tf.train.experimental.PythonState):
 class Run:
     """A step, a weight and a count, kept in memory."""
 
-    def __init__(self, memory, directory="run", shape=(2, 3), secs=1e9, **items):
+    def __init__(self, memory, directory="run", shape=(2, 3), **items):
         self.step = tf.Variable(0, dtype=tf.int64)
         self.weight = keras.Variable(np.zeros(shape), dtype="bfloat16")
         self.count = Count()
         items = {"step": self.step, "weight": self.weight, "count": self.count, **items}
         self.kept = memory_checkpoints.MemoryCheckpoints(
-            memory, tf.train.Checkpoint(**items), directory, self.step, secs
+            memory, tf.train.Checkpoint(**items), directory, self.step
         )
 
     def go_to(self, step):
@@ -116,7 +116,8 @@ def test_what_is_too_old_or_of_another_run_is_not_restored(memory, differences, 
     assert run.read() == (0, 0.0, 0.0, 0)
 
 
-def test_it_saves_at_its_interval_and_whenever_a_run_went_back(memory):
+def test_it_saves_at_its_interval_and_whenever_a_run_went_back(memory, monkeypatch):
+    monkeypatch.setattr(memory_checkpoints, "EXPECTED_SECS", 1e9)
     run = Run(memory)  # Interruptions are so rare that the second save is far away.
     saved = []
     for step in (5, 6, 7, 4, 6):
@@ -124,7 +125,9 @@ def test_it_saves_at_its_interval_and_whenever_a_run_went_back(memory):
         saved.append(memory.find_step())
 
     assert saved == [5, 5, 5, 4, 4]
-    often = Run(memory, secs=0.0)
+    monkeypatch.setattr(memory_checkpoints, "EXPECTED_SECS", 0.0)
+    often = Run(memory)
+    often.kept.expect_interruptions([])
     for step in (1, 2, 3):
         often.go_to(step)
         assert memory.find_step() == step
@@ -145,6 +148,6 @@ def test_what_can_not_be_kept_in_memory_is_left_to_the_files(memory):
     Run(memory, text=tf.Variable("a")).go_to(1)
     step = tf.Variable(0, dtype=tf.int64)
     growing = checkpoint_fit.HookedCheckpoint(lambda path: None, step=step)
-    memory_checkpoints.MemoryCheckpoints(memory, growing, "run", step, 1e9)({})
+    memory_checkpoints.MemoryCheckpoints(memory, growing, "run", step)({})
 
     assert memory.find_step() == -1
