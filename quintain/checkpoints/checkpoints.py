@@ -12,7 +12,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import tensorflow as tf
 from tensorflow.python.checkpoint import functional_saver
@@ -21,13 +21,15 @@ from quintain import errors
 from quintain.checkpoints import (
     auto_interval,
     checkpoint_fit,
-    memory_checkpoints,
     receipts,
     saved_graph,
     task_state,
 )
 from quintain.files import disk_errors, file_io, file_paths, literal_paths, whole_files
 from quintain.orbit import checkpoint_watch
+
+if TYPE_CHECKING:
+    from quintain.checkpoints import memory_checkpoints
 
 _STATE_FILE: Final = "checkpoint"
 _OWN_FILE: Final = re.compile(
@@ -133,7 +135,7 @@ class CheckpointManager:
         """Lets every checkpoint from now on have a receipt."""
         self._receipts = writer
 
-    def prefer_memory(self, memory: memory_checkpoints.MemoryCheckpoints) -> None:
+    def prefer_memory(self, memory: "memory_checkpoints.MemoryCheckpoints") -> None:
         """Lets `restore_or_initialize` restore from memory, once, if that is not older."""
         self._memory = memory
 
@@ -214,7 +216,7 @@ class CheckpointManager:
             self._init_fn()
         return path
 
-    def _restore_from(self, memory: memory_checkpoints.MemoryCheckpoints) -> bool:
+    def _restore_from(self, memory: "memory_checkpoints.MemoryCheckpoints") -> bool:
         newest = self.latest_checkpoint
         step = 0 if newest is None else int(newest.rpartition("-")[2])
         if not memory.restore(oldest_step=step):

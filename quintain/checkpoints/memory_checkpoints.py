@@ -140,7 +140,7 @@ class MemoryCheckpoints:
         self._is_possible = not registered and not is_growing
         for holder, values in tensors.items():
             item = getattr(holder, "obj", holder)  # What a wrapper of TensorFlow's stands for.
-            name = next(iter(values), "")
+            name = next((key for key in values), "")
             if isinstance(item, tf.train.experimental.PythonState):
                 self._states[name] = item
             elif isinstance(item, keras.Variable | tf.Variable):

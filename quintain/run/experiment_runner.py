@@ -15,7 +15,6 @@ from quintain.checkpoints import (
     checkpoints,
     cluster_checkpoints,
     evaluation_log,
-    memory_checkpoints,
     receipts,
 )
 from quintain.core import trainer_factory
@@ -28,7 +27,7 @@ from quintain.run.events import prepared_action
 from quintain.settings import config_definitions as cfg
 
 if TYPE_CHECKING:
-    from quintain.checkpoints import best_checkpoint
+    from quintain.checkpoints import best_checkpoint, memory_checkpoints
     from quintain.run.events import early_stopping, metric_sending, step_profile
 
 logger = logging.getLogger(__name__)
@@ -102,14 +101,7 @@ class ExperimentRunner:
             self._trainer = options.trainer or self.build_trainer(task)
             self._evaluator = self.build_evaluator()
         self._summary_manager = options.summary_manager
-        self._memory: memory_checkpoints.MemoryCheckpoints | None = None
-        if options.memory is not None and self._mode.is_training:
-            self._memory = memory_checkpoints.MemoryCheckpoints(
-                options.memory,
-                self._trainer.checkpoint,
-                self._model_dir,
-                self._trainer.global_step,
-            )
+        self._memory = self._build_memory()
         if options.stand_by is not None:
             self._stand_by(options.stand_by)
         self._evaluation_log = (
@@ -130,6 +122,19 @@ class ExperimentRunner:
         self._controller = self.build_controller()
         self._note_restored_memory()
         self._take_changed_rate(rate)
+
+    def _build_memory(self) -> "memory_checkpoints.MemoryCheckpoints | None":
+        """Builds what keeps the state of a run in memory, if it has a standby."""
+        if self._options.memory is None or not self._mode.is_training:
+            return None
+        from quintain.checkpoints import memory_checkpoints  # noqa: PLC0415 - few runs have one
+
+        return memory_checkpoints.MemoryCheckpoints(
+            self._options.memory,
+            self._trainer.checkpoint,
+            self._model_dir,
+            self._trainer.global_step,
+        )
 
     def _stand_by(self, wait: Callable[[], None]) -> None:
         """Compiles the training loop, and waits before anything of the run's state is read."""

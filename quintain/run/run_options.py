@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from quintain import orbit
-from quintain.checkpoints import memory_checkpoints
 from quintain.core.loop import stateful_trainer
 from quintain.orbit.utils import summary_manager as summary_manager_lib
 
 if TYPE_CHECKING:
+    from quintain.checkpoints import memory_checkpoints
     from quintain.run.events import step_profile
 
 
@@ -57,7 +57,7 @@ class RunOptions:
     """Called once model and training loop are built and compiled; the run waits for its end, and
     goes on with the newest checkpoint that there is then."""
 
-    memory: memory_checkpoints.SharedMemory | None = None
+    memory: "memory_checkpoints.SharedMemory | None" = None
     """Memory that a standby shares, in which the state is kept besides the checkpoints."""
 
     profile: "step_profile.StepRange | None" = None
