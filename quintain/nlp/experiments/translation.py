@@ -97,7 +97,7 @@ def translation_fast() -> cfg.ExperimentConfig:
 
     What its settings are chosen by stands in `benchmarks/results/learning.md`.
     """
-    train_steps = 2_000
+    train_steps = 1_600
     model = _build_model_config(width=256, num_layers=2, num_heads=4, dropout_rate=0.0)
     config = translation_small()
     config.override(
