@@ -17,7 +17,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from quintain.checkpoints import auto_interval, checkpoint_fit, checkpoint_state
+from quintain.checkpoints import auto_interval, checkpoint_fit, checkpoint_state, task_state
 
 EXPECTED_SECS: Final = 600.0
 """Seconds between two interruptions of a run that has a standby and was not interrupted yet."""
@@ -57,8 +57,8 @@ class SharedMemory:
 
     def read(self) -> tuple[dict[str, Any], dict[str, np.ndarray]] | None:
         """Returns facts and arrays of the newest checkpoint that is whole; None without one."""
-        number, file = max(zip(self._read_numbers(), self._files, strict=True))
-        if not number:
+        file = self._find_newest()
+        if file is None:
             return None
         facts, places = _read_index(file)
         with mmap.mmap(file, 0, prot=mmap.PROT_READ) as content:
@@ -71,9 +71,14 @@ class SharedMemory:
 
     def find_step(self) -> int:
         """Returns the step of the newest checkpoint; -1 without one."""
-        number, file = max(zip(self._read_numbers(), self._files, strict=True))
-        step: int = _read_index(file)[0]["step"] if number else -1
+        file = self._find_newest()
+        step: int = -1 if file is None else _read_index(file)[0]["step"]
         return step
+
+    def _find_newest(self) -> int | None:
+        """Returns the file of the newest checkpoint that is whole; None without one."""
+        number, file = max(zip(self._read_numbers(), self._files, strict=True))
+        return file if number else None
 
     def _read_numbers(self) -> list[int]:
         headers = [os.pread(file, _HEADER.size, 0) or bytes(_HEADER.size) for file in self._files]
@@ -133,7 +138,8 @@ class MemoryCheckpoints:
         """Looks up what a checkpoint of the run holds: variables of all replicas, and states."""
         if self._is_known:
             return
-        tensors, _, registered, _ = self._checkpoint._saver._gather_serialized_tensors()
+        with task_state.lookups_cached():
+            tensors, _, registered, _ = self._checkpoint._saver._gather_serialized_tensors()
         self._parts, self._states, self._is_known = {}, {}, True
         # A model that grows has other variables at every stage.
         is_growing = isinstance(self._checkpoint, checkpoint_fit.HookedCheckpoint)

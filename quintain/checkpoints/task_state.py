@@ -39,7 +39,7 @@ ListKnown = Callable[[], Iterable[Any]]
 
 @contextlib.contextmanager
 def lookups_cached() -> Iterator[None]:
-    """Caches what tasks hold, for the time of a save, which asks three times."""
+    """Caches what tasks hold while a checkpoint gathers its values, which asks three times."""
     token = _CACHE.set({})
     try:
         yield
