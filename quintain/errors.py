@@ -29,7 +29,6 @@ QuintainError
 
 import contextlib
 import dataclasses
-import difflib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
@@ -278,6 +277,8 @@ def suggest(name: str, known: Iterable[str]) -> str:
     candidates = sorted(set(known))
     if len(name) > _MAX_SHOWN or len(candidates) > _MAX_COMPARED:  # It would take seconds.
         return ""
+    import difflib  # noqa: PLC0415 - few processes meet a wrong name
+
     swapped = [each for each in candidates if sorted(each) == sorted(name)]
     nearest = swapped or difflib.get_close_matches(name, candidates, n=1, cutoff=0.55)
     return f" Did you mean {str(nearest[0])!r}?" if nearest else ""

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import pathlib
-import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -187,6 +186,8 @@ def _start(
         from quintain.store import store as store_lib
 
         store_lib.open_store(home.database).close()
+    import subprocess
+
     log_path = home.logs / "master.log"
     with home_lib.write_privately(), log_path.open("ab") as log:
         process = subprocess.Popen(

@@ -2,7 +2,6 @@
 
 import contextlib
 import enum
-import importlib.resources
 import os
 import re
 import sys
@@ -55,6 +54,8 @@ def combine(*options: Callable[[F], F]) -> Callable[[F], F]:
 
 def complete_experiment(context: click.Context, option: click.Parameter, begun: str) -> list[str]:
     """Returns the names of the package's experiments, read from its source, as imports are slow."""
+    import importlib.resources
+
     del context, option
     sources = importlib.resources.files("quintain") / "nlp" / "experiments"
     return [

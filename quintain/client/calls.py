@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from quintain.client.call_table import Secret, call
+from quintain.records import config as configs
 from quintain.records import rows as kinds
 from quintain.records import team, views
-from quintain.records.config import provenance
 
 _COMMAND_SECS: Final = 600.0
 """Seconds to wait for a command: one that copies code or deletes checkpoints takes a while."""
@@ -71,7 +71,7 @@ class Calls(abc.ABC):
         """
 
     @call("GET", "/experiments/{experiment_id}/provenance")
-    def get_provenance(self, experiment_id: int) -> provenance.Provenance:
+    def get_provenance(self, experiment_id: int) -> configs.provenance.Provenance:
         """Returns where an experiment comes from; `NotFoundError` also where nobody said it."""
 
     @call("GET", "/experiments/{experiment_id}/events")
@@ -231,7 +231,7 @@ class MasterCalls(Calls):
         overrides: Secret[Sequence[str]] = (),
         parent_id: int | None = None,
         activate: bool = True,
-        origin: Secret[provenance.Provenance | None] = None,
+        origin: Secret[configs.provenance.Provenance | None] = None,
     ) -> kinds.experiment.Experiment:
         """Creates an experiment.
 

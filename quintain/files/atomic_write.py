@@ -9,7 +9,6 @@ knows no renaming, but there an object appears when it is complete; so it is wri
 import os
 import pathlib
 import uuid
-from concurrent import futures
 from typing import Final
 
 from quintain.files import file_paths
@@ -112,6 +111,8 @@ def sync_tree(directory: pathlib.Path) -> None:
 
     Many files are waited for at once, which file systems write together.
     """
+    from concurrent import futures  # noqa: PLC0415 - small programs write single files
+
     paths = [path for path in directory.rglob("*") if not path.is_symlink()]
     with futures.ThreadPoolExecutor(_NUM_SYNCING) as threads:
         for _ in threads.map(sync, [*paths, directory]):

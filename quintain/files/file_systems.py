@@ -7,7 +7,6 @@ Each does the same few things; `file_io` chooses one by the path. All raise `OSE
 import abc
 import builtins
 import contextlib
-import difflib
 import errno
 import functools
 import importlib
@@ -368,6 +367,8 @@ def find_fsspec(path: str) -> Any:
     except ValueError as error:
         if not str(error).startswith("Protocol not known"):
             raise OSError(errno.EINVAL, str(error), path) from error
+        import difflib  # noqa: PLC0415 - few processes meet a wrong name
+
         near = difflib.get_close_matches(kind, _COMMON_SCHEMES, n=1, cutoff=0.5)
         hint = f"; did you mean {near[0]}://" if near else ""
         reason = f"there is no file system for {kind}://, neither in TensorFlow nor in fsspec{hint}"

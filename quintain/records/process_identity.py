@@ -12,10 +12,8 @@ place, as the system noted it then.
 
 from __future__ import annotations
 
-import calendar
 import functools
 import os
-import subprocess
 import sys
 import time
 from typing import Final
@@ -91,6 +89,9 @@ def _read_boot_time() -> float:
 def _find_posix_start_time(pid: int) -> float | None:
     if pid <= 0:
         return None
+    import calendar  # noqa: PLC0415 - where there is no /proc
+    import subprocess  # noqa: PLC0415
+
     done = subprocess.run(
         ["ps", "-o", "stat=,lstart=", "-p", str(pid)],
         capture_output=True,

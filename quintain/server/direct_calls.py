@@ -14,9 +14,9 @@ from typing_extensions import override
 from quintain import errors
 from quintain.client import call_table, calls
 from quintain.client.home import home as home_lib
+from quintain.records import config as configs
 from quintain.records import rows as kinds
 from quintain.records import views
-from quintain.records.config import provenance
 from quintain.server import tables
 from quintain.server.feed import cursors, summaries
 
@@ -320,8 +320,8 @@ class DirectCalls(calls.Calls):
         )
 
     @override
-    def get_provenance(self, experiment_id: int) -> provenance.Provenance:
-        found = provenance.load(self.get_experiment(experiment_id).model_dir)
+    def get_provenance(self, experiment_id: int) -> configs.provenance.Provenance:
+        found = configs.provenance.load(self.get_experiment(experiment_id).model_dir)
         if found is None:
             raise errors.NotFoundError(
                 f"experiment {experiment_id}: it is not known where it comes from; it was created "

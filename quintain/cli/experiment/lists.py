@@ -6,7 +6,7 @@ import dataclasses
 import pathlib
 import shlex
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -14,10 +14,12 @@ from quintain.cli import columns, connect, options, output, record_ids
 from quintain.cli.lazy_group import FlagCommand
 from quintain.records import rows as kinds
 from quintain.records import team, views
-from quintain.records.config import provenance as provenance_lib
 from quintain.records.rows import experiment as experiment_lib
 from quintain.records.rows import states
 from quintain.terminal import printable
+
+if TYPE_CHECKING:
+    from quintain.records.config import provenance as provenance_lib
 
 
 def _name_project(row: experiment_lib.Experiment) -> str:

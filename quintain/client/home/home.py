@@ -8,11 +8,14 @@ import os
 import pathlib
 import stat
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from quintain import errors
-from quintain.client.home import home_database, logins, master_file, master_lock, token_files
+from quintain.client.home import home_database, logins, master_file, master_lock
 from quintain.files import atomic_write, changing_files, disk_errors
+
+if TYPE_CHECKING:
+    from quintain.client.home import token_files
 
 logger = logging.getLogger(__name__)
 
@@ -77,8 +80,10 @@ class Home:
         return self.path / "user.token"
 
     @property
-    def user_tokens(self) -> token_files.UserTokens:
+    def user_tokens(self) -> "token_files.UserTokens":
         """Tokens of all users of other machines."""
+        from quintain.client.home import token_files  # noqa: PLC0415 - few commands need tokens
+
         return token_files.UserTokens(self.user_token, self.path / "users")
 
     @property

@@ -18,7 +18,6 @@ from typing import Final
 
 from quintain import errors
 from quintain.client import address as address_lib
-from quintain.client.home import token_files
 from quintain.files import atomic_write, disk_errors
 
 FILE_NAME: Final = "login.json"
@@ -105,6 +104,8 @@ def check_own(home: pathlib.Path, command: str) -> None:
 
 
 def _read_variables(url: str) -> Login:
+    from quintain.client.home import token_files  # noqa: PLC0415 - few shells name a master
+
     token_file = os.environ.get(TOKEN_VARIABLE, "")
     if not token_file:
         raise errors.ConfigError(

@@ -18,17 +18,12 @@ import pathlib
 import shlex
 import time
 import uuid
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from quintain import errors
 from quintain.client.home import home_database
 from quintain.files import atomic_write, changing_files, disk_errors
-from quintain.records import checkpoint_manifest
 from quintain.store import store as store_lib
-
-if TYPE_CHECKING:
-    # Commands that only read need not wait for what writes.
-    pass
 
 logger = logging.getLogger(__name__)
 
@@ -307,6 +302,8 @@ def _is_unused(former: home_database.Database | None) -> bool:
 
 def _find_writers(directory: pathlib.Path) -> set[str]:
     """Returns the homes whose checkpoints are in a directory."""
+    from quintain.records import checkpoint_manifest  # noqa: PLC0415 - few homes are in doubt
+
     found = set()
     for path in changing_files.list_directory(directory):
         with contextlib.suppress(errors.CheckpointError):
@@ -316,6 +313,8 @@ def _find_writers(directory: pathlib.Path) -> set[str]:
 
 def _count_newer(directory: pathlib.Path, home_id: str | None, last_id: int) -> int:
     """Returns how many checkpoints there are of experiments that a database never had."""
+    from quintain.records import checkpoint_manifest  # noqa: PLC0415 - few homes are in doubt
+
     count = 0
     for path in changing_files.list_directory(directory):
         if (path / checkpoint_manifest.FILE_NAME).is_file():
