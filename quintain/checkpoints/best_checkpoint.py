@@ -113,6 +113,16 @@ class BestCheckpointExporter:
         self._is_better = _BETTER[metric_comp]
         self._max_to_keep = max_to_keep
         self._manager: checkpoints.CheckpointManager | None = None
+        self._newest: checkpoints.CheckpointManager | None = None
+
+    def share_files(self, newest: checkpoints.CheckpointManager) -> None:
+        """Lets a best checkpoint be hard links to the newest one where that is of the same step.
+
+        Args:
+            newest: Manager of the newest checkpoints of a run of one worker, whose evaluations
+                leave the state as it was saved.
+        """
+        self._newest = newest
 
     @property
     def metric_name(self) -> str:
@@ -240,7 +250,11 @@ class BestCheckpointExporter:
                 checkpoint_name=BEST_CHECKPOINT_NAME,
                 enable_async=False,
             )
-        self._manager.save(checkpoint_number=step, check_interval=False)
+        written = None
+        if self._newest is not None and self._newest.checkpoint is checkpoint:
+            written = self._newest.find_written(step)
+        if written is None or not self._manager.link(written, step):
+            self._manager.save(checkpoint_number=step, check_interval=False)
 
     def _delete_others(self, steps: set[int]) -> None:
         paths = checkpoints.list_checkpoints(self._export_dir, BEST_CHECKPOINT_NAME)

@@ -179,6 +179,29 @@ class CheckpointManager:
         self._start_writing(lambda: self._write(snapshots, path, options, step, start))
         return path
 
+    def find_written(self, step: int) -> str | None:
+        """Returns the prefix of the newest checkpoint if this manager wrote it at `step`.
+
+        Raises:
+            CheckpointError: If it could not be written.
+        """
+        self.sync()
+        path = file_paths.join(self._directory, f"{self._name}-{step}")
+        return path if self._num_saves and self._is_saved(path, step) else None
+
+    def link(self, source: str, number: int) -> bool:
+        """Saves a checkpoint by hard links to the files of another; returns whether it could."""
+        path = file_paths.join(self._directory, f"{self._name}-{number}")
+        try:
+            with _temporary_prefix(path) as prefix:
+                for file in [*list_data_files(source), f"{source}.index"]:
+                    os.link(file, prefix + file[len(source) :])
+                _publish(prefix, path)
+            self._record_and_prune()
+        except _WRITE_ERRORS:
+            return False
+        return True
+
     def sync(self) -> None:
         """Waits for the background writer.
 

@@ -19,6 +19,7 @@ from quintain.checkpoints import (
 )
 from quintain.core import trainer_factory
 from quintain.core.loop import stateful_trainer, trainer_setup
+from quintain.core.steps import autograph
 from quintain.files import file_paths
 from quintain.orbit import cluster
 from quintain.orbit import interruption as interruption_lib
@@ -349,7 +350,24 @@ class ExperimentRunner:
         if self._memory is not None:
             self._memory.expect_interruptions(starts)
             manager.prefer_memory(self._memory)
+        self._share_files(manager)
         return manager
+
+    def _share_files(self, manager: checkpoints.CheckpointManager) -> None:
+        """Lets the best checkpoint share files with the newest, unless it holds another state."""
+        exporter = None if self._evaluator is None else self._evaluator.checkpoint_exporter
+        is_alone = cluster.num_workers(self._strategy) == 1
+        has_links = is_alone and file_paths.is_local(self._model_dir)
+        if exporter is None or not (self._mode.is_training and has_links):
+            return
+        from quintain.checkpoints import best_checkpoint  # noqa: PLC0415 - few runs export one
+
+        if (
+            isinstance(exporter, best_checkpoint.BestCheckpointExporter)
+            and autograph.is_own(self._evaluator)  # A user's trainer may exchange the weights.
+            and self._trainer.average is None
+        ):
+            exporter.share_files(manager)
 
     def _note_restored_memory(self) -> None:
         """Lets the interval of checkpoints go on, and tells of a state that came from memory."""

@@ -1,14 +1,18 @@
 """The checkpoints with the best evaluations: which are kept, and what is known of them."""
 
+import errno
 import json
 import math
 import os
+from unittest import mock
 
 import pytest
 import tensorflow as tf
 
 from quintain import errors
 from quintain.checkpoints import best_checkpoint, checkpoints
+
+DATA = ".data-00000-of-00001"
 
 
 def make(directory, metric="score", comp="higher", **kwargs):
@@ -123,6 +127,67 @@ def test_a_best_checkpoint_of_an_older_version_counts(tmp_path):
     os.remove(tmp_path / "kept.json")
 
     assert export(make(tmp_path), [0.0, 1.0, 3.0]) == [False, False, True]
+
+
+@pytest.fixture
+def shared(tmp_path):
+    """A step, the manager of the newest checkpoints, and an exporter that shares their files."""
+    step = tf.Variable(10, dtype=tf.int64)
+    checkpoint = tf.train.Checkpoint(value=step)
+    newest = checkpoints.CheckpointManager(checkpoint, str(tmp_path), 1, step_counter=step)
+    exporter = make(tmp_path / "best")
+    exporter.share_files(newest)
+    return step, newest, exporter
+
+
+def read_values(*paths):
+    return [int(tf.train.load_variable(path, "value/.ATTRIBUTES/VARIABLE_VALUE")) for path in paths]
+
+
+def test_the_best_of_the_newest_step_has_its_files_and_outlives_it(tmp_path, shared):
+    step, newest, exporter = shared
+    path = newest.save()
+
+    assert exporter.maybe_export_checkpoint(newest.checkpoint, {"score": 1.0}, 10)
+
+    best = exporter.best_ckpt_path
+    assert all(os.path.samefile(path + end, best + end) for end in (".index", DATA))
+    step.assign(20)
+    newest.save()
+    newest.sync()
+    assert not os.path.exists(path + DATA)
+    assert read_values(best, newest.latest_checkpoint) == [10, 20]
+    exporter.maybe_export_checkpoint(newest.checkpoint, {"score": 2.0}, 20)
+    assert os.path.samefile(tmp_path / f"ckpt-20{DATA}", exporter.best_ckpt_path + DATA)
+    assert names(tmp_path / "best") == ["best_ckpt-20"]
+    assert tf.train.latest_checkpoint(str(tmp_path / "best")) == exporter.best_ckpt_path
+    assert not list(tmp_path.rglob("*.incomplete"))
+
+
+@pytest.mark.parametrize("case", ["later step", "other objects", "restored", "no links"])
+def test_the_best_is_written_where_the_newest_is_not_of_the_same_state(
+    tmp_path, shared, monkeypatch, case
+):
+    step, newest, exporter = shared
+    path, checkpoint = newest.save(), newest.checkpoint
+    newest.sync()
+    match case:
+        case "later step":
+            step.assign(20)
+        case "other objects":
+            checkpoint = tf.train.Checkpoint(value=tf.Variable(20, dtype=tf.int64))
+        case "restored":
+            newest = checkpoints.CheckpointManager(checkpoint, str(tmp_path), step_counter=step)
+            exporter.share_files(newest)
+            newest.restore_or_initialize()
+        case "no links":
+            monkeypatch.setattr(os, "link", mock.Mock(side_effect=OSError(errno.EPERM, "")))
+
+    exporter.maybe_export_checkpoint(checkpoint, {"score": 1.0}, int(step))
+
+    best = exporter.best_ckpt_path
+    assert not os.path.samefile(path + DATA, best + DATA)
+    assert read_values(best) == [20 if case in ("later step", "other objects") else 10]
 
 
 def test_info_can_be_written_alone(tmp_path):

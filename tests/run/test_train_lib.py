@@ -1,3 +1,4 @@
+import functools
 import json
 import logging
 import os
@@ -10,7 +11,7 @@ import tensorflow as tf
 
 from quintain import errors, orbit
 from quintain.checkpoints import checkpoints, memory_checkpoints
-from quintain.core import task_factory
+from quintain.core import base_trainer, task_factory, trainer_factory
 from quintain.distribute import distribution
 from quintain.run import run_options, train_lib
 
@@ -27,8 +28,8 @@ def read_evaluations(model_dir):
         return [json.loads(line) for line in file]
 
 
-def read_weights(model_dir, step):
-    reader = tf.train.load_checkpoint(os.path.join(model_dir, f"ckpt-{step}"))
+def read_weights(model_dir, step, name="ckpt"):
+    reader = tf.train.load_checkpoint(os.path.join(model_dir, f"{name}-{step}"))
     return {
         name: reader.get_tensor(name)
         for name in reader.get_variable_to_shape_map()
@@ -334,8 +335,40 @@ def test_the_best_checkpoint_is_kept_with_its_step_and_logs(tmp_path, line_param
 
     info = json.loads((tmp_path / "best" / "info.json").read_text())
     assert info["best_ckpt_global_step"] == 40
-    assert (tmp_path / "best" / "best_ckpt-40.index").exists()
+    assert os.path.samefile(tmp_path / "best" / "best_ckpt-40.index", tmp_path / "ckpt-40.index")
     assert logs["best_validation_loss"] == info["validation_loss"]
+
+
+class ZeroTrainer(base_trainer.Trainer):
+    """Evaluates, and so exports, a model whose weights are 0."""
+
+    def eval_begin(self):
+        self.kept = [weight.numpy() for weight in self.model.trainable_variables]
+        self.exchange([0.0 * weight for weight in self.kept])
+        super().eval_begin()
+
+    def eval_end(self, aggregated_logs=None):
+        logs = super().eval_end(aggregated_logs)
+        self.exchange(self.kept)
+        return logs
+
+    def exchange(self, values):
+        for weight, value in zip(self.model.trainable_variables, values, strict=True):
+            weight.assign(value)
+
+
+@pytest.mark.slow
+def test_the_best_checkpoint_of_a_users_trainer_is_what_it_evaluated(
+    tmp_path, line_params, monkeypatch
+):
+    create_trainer = functools.partial(trainer_factory.create_trainer, trainer_cls=ZeroTrainer)
+    monkeypatch.setattr(trainer_factory, "create_trainer", create_trainer)
+    run(best_checkpoint_params(line_params, train_steps=10), "train_and_eval", tmp_path)
+
+    newest, best = read_weights(tmp_path, 10), read_weights(tmp_path / "best", 10, "best_ckpt")
+    weights = [name for name in best if name.startswith("optimizer/_trainable_variables/")]
+    assert len(weights) == 4
+    assert all(newest[name].any() and not best[name].any() for name in weights)
 
 
 def test_a_misspelt_best_metric_is_an_error_before_the_first_step(tmp_path, line_params):
