@@ -88,6 +88,7 @@ LEVERS: dict[str, Record] = {
     "batch/8": {"task.train_data.global_batch_size": 256},
     "no dropout": NO_DROPOUT,
     "no smoothing": {"task.model.label_smoothing": 0.0},
+    "vocabulary/2": {"vocabulary": 4000},
     "deep encoder": {"task.model.encoder.num_layers": 5, "task.model.decoder.num_layers": 1},
     "shallow decoder": {"task.model.decoder.num_layers": 1},
     "two layers": set_sides(num_layers=2),
@@ -98,7 +99,6 @@ LEVERS: dict[str, Record] = {
     "beta_1 0.8": {f"{OPTIMIZER}.adam.beta_1": 0.8},
     "beta_2 0.999": {f"{OPTIMIZER}.adam.beta_2": 0.999},
 }
-VOCABULARY = 8000
 PARTS = ("train.tsv", "valid.tsv", "test.tsv")
 
 
@@ -197,7 +197,7 @@ def train(task: Record) -> None:
     overrides = merge(task["lever"])
     warmup = overrides.pop("clock.warmup", None)
     corpus = pathlib.Path(task["corpus"])
-    vocabulary = build_vocabulary(corpus, VOCABULARY)
+    vocabulary = build_vocabulary(corpus, overrides.pop("vocabulary", 8000))
     params = exp_factory.get_exp_config("translation/small")
     overrides = {
         "task.train_data.input_path": str(corpus / "train.tsv"),

@@ -40,10 +40,10 @@ FIRST_STAGES: dict[str, Any] = {
         }
     },
     "depth": {"model": {"encoder": {"num_layers": 1}, "decoder": {"num_layers": 1}}},
-    "batch": {"train_data": {"global_batch_size": 1024}},
+    "batch": {"train_data": {"global_batch_size": 512}},
     "both": {
         "model": {"encoder": {"num_layers": 1}, "decoder": {"num_layers": 1}},
-        "train_data": {"global_batch_size": 1024},
+        "train_data": {"global_batch_size": 512},
     },
 }
 

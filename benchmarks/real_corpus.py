@@ -8,7 +8,8 @@ DIR holds `train.tsv` and `valid.tsv`, lines of source, tab and target. Every pe
 one SentencePiece vocabulary of 8,000 tokens, and trains the model of `training_step.py` with Adam,
 the same learning rates and batches of about as many tokens, as a user of it would:
 
-- quintain: `translation/small` in the package's own trainer, with its own batches;
+- quintain: `translation/small` in the package's own trainer, with its own batches
+  (`quintain-fast` trains `translation/fast`, a smaller model with smaller batches);
 - torch: `nn.Transformer`, a `DataLoader` that sorts by length, masks of padding, fused Adam
   (`torch-compile` compiles it);
 - huggingface: `Seq2SeqTrainer` on an `M2M100` of the same sizes, grouped by length;
@@ -17,10 +18,10 @@ the same learning rates and batches of about as many tokens, as a user of it wou
 
 Time runs from the start of a peer's process, without its evaluations. Printed are the tokens a
 second of both sides without padding, input included, after the first quarter of the time (JAX
-compiles in it; give it minutes); and at four times the loss a token of 300 validation sentences,
-and sacreBLEU of their greedy translations, which Keras does not make. `--plot` draws both over the
-time; it needs `pip install matplotlib`. The peers live in environments of their own in the user's
-cache.
+compiles in it; give it minutes); the seconds to the first step; and at four times the loss a token
+of 300 validation sentences, and sacreBLEU of their greedy translations, which Keras does not make.
+`--plot` draws both over the time; it needs `pip install matplotlib`. The peers live in environments
+of their own in the user's cache.
 """
 
 import argparse
@@ -101,8 +102,8 @@ def run(
         command = ["taskset", "--cpu-list", str(core), *command]
     if options.quality:
         command.append("--translate")
-    if variant == "compile":
-        command.append("--compile")
+    if variant in ("compile", "fast"):
+        command.append(f"--{variant}")
     elif variant:
         environment["KERAS_BACKEND"], _, rest = variant.partition("-")
         if rest == "nojit":
@@ -151,7 +152,7 @@ def print_table(found: dict[str, list[Record]]) -> None:
         for name, runs in found.items()
         if runs
     }
-    print("peer               tokens/s  ours/theirs   steps   loss   sacreBLEU     MiB")
+    print("peer               tokens/s  ours/theirs   steps   loss   sacreBLEU     MiB  first step")
     for name, speed in speeds.items():
         last = [one["evaluations"][-1] for one in found[name]]
         scores = [one["bleu"] for one in last if "bleu" in one]
@@ -161,6 +162,7 @@ def print_table(found: dict[str, list[Record]]) -> None:
             f"  {statistics.median(one['loss'] for one in last):5.3f}"
             f"  {f'{statistics.median(scores):.2f}' if scores else '-':>10}"
             f"  {statistics.median(one['mib'] for one in found[name]):6,.0f}"
+            f"  {statistics.median(one['secs_to_first_step'] for one in found[name]):8.1f} s"
         )
 
 

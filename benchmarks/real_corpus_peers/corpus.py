@@ -46,6 +46,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--clock", choices=CLOCKS, default="wall")
     parser.add_argument("--translate", action="store_true")
     parser.add_argument("--compile", action="store_true", help="by torch.compile")
+    parser.add_argument("--fast", action="store_true", help="`translation/fast`")
     parser.add_argument("--nojit", action="store_true", help="Keras without XLA")
     return parser.parse_args()
 
@@ -149,14 +150,15 @@ class Run:
         self._num_evaluated = 0
         self._memory = 0.0
 
-    def _elapsed(self) -> float:
+    def elapsed(self) -> float:
+        """Returns the seconds since the start of the process, without evaluations."""
         return self._read_clock() - self._paused
 
     def count(self, tokens: int, steps: int = 1) -> bool:
         """Counts steps and their tokens without padding. Returns whether the time is over."""
         self._steps += steps
         self._tokens += tokens
-        now = (self._elapsed(), self._steps, self._tokens)
+        now = (self.elapsed(), self._steps, self._tokens)
         if not self._first[0]:
             self._first = now
         if not self._timed[0] and now[0] >= UNTIMED_SHARE * self._options.secs:

@@ -1,4 +1,8 @@
-"""Trains `translation/small` with the benchmark's sizes on a corpus, as `quintain train` does."""
+"""Trains on a corpus as `quintain train` does.
+
+`translation/small` has the benchmark's sizes and learning rates. With `--fast` it is
+`translation/fast` with its own, and the rate falls to 0 at the end of the time.
+"""
 
 import argparse
 import os
@@ -20,14 +24,39 @@ from quintain.garden.core import train_utils
 from quintain.modeling import token_losses
 from quintain.nlp.experiments import translation as _experiments  # noqa: F401, registers
 from quintain.nlp.modeling.ops import decoding
+from quintain.optimization.schedules import learning_rate_scale
 from quintain.settings import config_definitions as cfg
 
 SIZES = batches.SIZES
 STEPS_PER_LOOP = 5
+FAST_RATE, FAST_WARMUP = 1e-3, 0.1
+"""The highest rate with `--fast`, and the share of the time in which it rises to it."""
 
 
 def build_params(options: argparse.Namespace) -> cfg.ExperimentConfig:
     """Returns the experiment; each field could be given with `--set`."""
+    shared = {
+        "task": {
+            "model": {"extra_decode_length": corpus.EXTRA_LENGTH},
+            "train_data": {
+                "input_path": str(options.corpus / "train.tsv"),
+                "max_seq_length": corpus.MAX_LENGTH,
+            },
+            "validation_data": {"input_path": str(options.corpus / "valid.tsv")},
+            "sentencepiece_model_path": options.vocabulary,
+        },
+        "runtime": {
+            "mixed_precision_dtype": None if options.precision == "float32" else options.precision
+        },
+    }
+    if options.fast:
+        params = exp_factory.get_exp_config("translation/fast")
+        params.override(shared)
+        schedule = params.trainer.optimizer_config.learning_rate
+        schedule.override({"type": "constant", "constant": {"learning_rate": FAST_RATE}})
+        params.trainer.optimizer_config.warmup.override({"type": None})
+        params.validate()
+        return params
     side = {
         "num_layers": SIZES.num_layers,
         "num_attention_heads": SIZES.num_heads,
@@ -47,23 +76,12 @@ def build_params(options: argparse.Namespace) -> cfg.ExperimentConfig:
                     "embedding_width": SIZES.width,
                     "dropout_rate": SIZES.dropout_rate,
                     "label_smoothing": SIZES.label_smoothing,
-                    "extra_decode_length": corpus.EXTRA_LENGTH,
                 },
-                "train_data": {
-                    "input_path": str(options.corpus / "train.tsv"),
-                    "global_batch_size": options.batch_tokens // 2,
-                    "max_seq_length": corpus.MAX_LENGTH,
-                },
-                "validation_data": {"input_path": str(options.corpus / "valid.tsv")},
-                "sentencepiece_model_path": options.vocabulary,
-            },
-            "runtime": {
-                "mixed_precision_dtype": (
-                    None if options.precision == "float32" else options.precision
-                )
-            },
+                "train_data": {"global_batch_size": options.batch_tokens // 2},
+            }
         }
     )
+    params.override(shared)
     rate = corpus.PEAK_LEARNING_RATE * corpus.WARMUP_STEPS**0.5
     params.trainer.optimizer_config = optimization.OptimizationConfig(
         {
@@ -122,11 +140,18 @@ def main() -> None:
     options = corpus.parse_options()
     trainer = build_trainer(build_params(options))
     run = build_run(options, trainer.model)
+    num_steps, factor = 1, 1.0
     while True:
-        logs = trainer.train(tf.constant(STEPS_PER_LOOP))
-        loop_secs = logs["step_ms"] * STEPS_PER_LOOP / 1000
-        if run.count(round(logs["tokens_per_second"] * loop_secs), STEPS_PER_LOOP):
+        if options.fast:
+            share = min(run.elapsed() / options.secs, 0.999)
+            previous = factor
+            factor = min((share + 0.002) / FAST_WARMUP, (1 - share) / (1 - FAST_WARMUP))
+            learning_rate_scale.scale(trainer.optimizer, factor=factor, previous=previous)
+        logs = trainer.train(tf.constant(num_steps))
+        loop_secs = logs["step_ms"] * num_steps / 1000
+        if run.count(round(logs["tokens_per_second"] * loop_secs), num_steps):
             return
+        num_steps = STEPS_PER_LOOP  # The time of the first step is told alone.
 
 
 if __name__ == "__main__":

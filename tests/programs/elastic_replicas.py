@@ -56,7 +56,8 @@ def build_translation():
     params.override({"task": {"train_data": {"global_batch_size": 2048}, "max_vocab_pairs": 500}})
     params.override({"task": {"validation_data": {"global_batch_size": 32}}})
     layers = {"num_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
-    model = {"embedding_width": 16, "encoder": layers, "decoder": layers}
+    layers["dropout_rate"] = layers["attention_dropout_rate"] = 0.05
+    model = {"embedding_width": 16, "dropout_rate": 0.05, "encoder": layers, "decoder": layers}
     params.override({"task": {"model": model, "vocab_size": 200}})
     params.override({"trainer": LOOPS})
     return params, task_factory.get_task_cls(type(params.task))

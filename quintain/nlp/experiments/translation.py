@@ -28,11 +28,11 @@ def translation_local() -> cfg.ExperimentConfig:
     data: dict[str, Any] = {"src_lang": "en", "tgt_lang": "de", "max_seq_length": 64}
     return cfg.ExperimentConfig(
         task=translation.TranslationConfig(
-            model=_build_model_config(width=128, num_layers=2, num_heads=4, dropout_rate=0.05),
+            model=_build_model_config(width=128, num_layers=2, num_heads=4, dropout_rate=0.0),
             train_data=wmt_dataloader.WMTDataConfig(
                 input_path="bundled:numbers_and_dates/train",
                 is_training=True,
-                global_batch_size=2048,
+                global_batch_size=1024,
                 **data,
             ),
             validation_data=wmt_dataloader.WMTDataConfig(
@@ -69,7 +69,7 @@ def translation_small() -> cfg.ExperimentConfig:
         {
             "task": {
                 "model": {**model.as_dict(), "label_smoothing": 0.1},
-                "train_data": own_data,
+                "train_data": {**own_data, "global_batch_size": 2048},
                 "validation_data": {**own_data, "global_batch_size": 64, "max_seq_length": 128},
                 "vocab_size": 8_000,
                 "max_vocab_pairs": 1_000_000,

@@ -12,5 +12,5 @@ def test_the_last_stage_is_the_plain_experiment_and_the_first_is_smaller():
 
     assert last == plain.task
     assert first.model.encoder.num_layers == first.model.decoder.num_layers == 1
-    assert first.train_data.global_batch_size == 1024
+    assert first.train_data.global_batch_size == plain.task.train_data.global_batch_size // 2
     assert params.trainer.train_steps == plain.trainer.train_steps
