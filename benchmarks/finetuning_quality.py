@@ -157,6 +157,7 @@ def run(task: Record, corpus: Corpus, log: pathlib.Path) -> list[Record]:
     found = []
     with tempfile.TemporaryDirectory() as folder, log.open("a", encoding="utf-8") as errors:
         settings = {**task, "data": corpus.path, "logits": f"{folder}/logits"}
+        settings["driver"] = os.getpid()
         process = subprocess.Popen(
             [python, program, json.dumps(settings)],
             cwd=HERE,

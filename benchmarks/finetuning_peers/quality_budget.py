@@ -13,13 +13,14 @@ class Budget:
     """Clock of a run: processor time after the first step, without evaluations.
 
     Args:
-        task: `points`, seconds at which to evaluate; and `logits`, the begin of the names of files.
+        task: `points`, seconds at which to evaluate; `logits`, the begin of the names of files; and
+            `driver`, the process that waits for them.
         warmup: Share of the time in which the learning rate rises.
     """
 
     def __init__(self, task: dict[str, Any], warmup: float) -> None:
         self._points, self._logits = task["points"], task["logits"]
-        self._warmup, self._parent = warmup, os.getppid()
+        self._warmup, self._driver = warmup, task["driver"]
         self._start, self._next = time.process_time(), 0
 
     def begin(self) -> None:
@@ -34,7 +35,7 @@ class Budget:
     @property
     def is_over(self) -> bool:
         """Whether all points have been evaluated, or nobody waits for the results."""
-        return self._next == len(self._points) or os.getppid() != self._parent
+        return self._next == len(self._points) or os.getppid() != self._driver
 
     @property
     def factor(self) -> float:
