@@ -16,6 +16,7 @@ LOCAL_ON_PURPOSE = {
     "run/fitting/keras_task.py": "a passing directory of a Keras file",
     "hub/bundled.py": "a passing directory of a preset, which KerasHub writes and reads",
     "input/diagnosis/random_watch.py": "the files of this package and of its libraries",
+    "checkpoints/checkpoints.py": "links between local files",
     "checkpoints/run_lock.py": "locks of the operating system, which only local files have",
     "core/user_modules.py": "source files of modules, which Python itself imports",
     "files/atomic_write.py": "forces local files to the disk",

@@ -60,8 +60,17 @@ class LoopTiming:
             inputs = next_fn()
         leaves = tf.nest.flatten(inputs, expand_composites=True)
         with tf.control_dependencies([leaf for leaf in leaves if tf.is_tensor(leaf)]):
-            self._wait_secs.assign_add(tf.timestamp() - start)
-        return inputs
+            end = tf.timestamp()
+        self._wait_secs.assign_add(end - start)
+
+        def hold(leaf: Any) -> Any:
+            """Keeps a tensor until the clock was read: on one thread, computing may come first."""
+            if not tf.is_tensor(leaf):
+                return leaf
+            with tf.control_dependencies([end]), tf.compat.v1.colocate_with(leaf):
+                return tf.identity(leaf)
+
+        return tf.nest.map_structure(hold, inputs, expand_composites=True)
 
     def end_loop(self, step: int) -> dict[str, float]:
         """Stops the clock, and returns means over the steps of the loop.

@@ -45,6 +45,19 @@ def test_the_wait_for_input_is_told_from_computation(line_params, use_while_loop
     assert logs["host_memory_gb"] > 0.1
 
 
+def test_nothing_computes_with_a_batch_before_the_wait_has_ended():
+    timing = loop_timing.LoopTiming(None)
+    ragged = tf.ragged.constant([[1], [2, 3]])
+    graph = tf.function(lambda: timing.measure_next(lambda: (tf.zeros([2]), ragged)))
+
+    traced = graph.get_concrete_function()
+
+    held = [output.op.inputs[0].op for output in traced.graph.outputs]
+    clocks = [[one.type for one in op.control_inputs] for op in held]
+    assert clocks == [["Timestamp"]] * 3
+    assert graph()[1].to_list() == [[1], [2, 3]]
+
+
 @pytest.mark.slow
 def test_time_between_loops_is_the_host_s(line_params, monkeypatch):
     # The first loop lasts from 10 s to 11 s, the second one from 15 s to 17 s.
