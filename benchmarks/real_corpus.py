@@ -98,6 +98,7 @@ def run(
     command += [f"--vocabulary={vocabulary}", f"--precision={options.precision}"]
     command += [f"--secs={60 * options.minutes}", f"--evaluations={options.evaluations}"]
     command += [f"--batch_tokens={options.batch_tokens}", f"--clock={options.clock}"]
+    command.append(f"--seed={options.seed}")
     if core is not None:
         command = ["taskset", "--cpu-list", str(core), *command]
     if options.quality:
@@ -201,6 +202,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--batch_tokens", type=int, default=4096,
         help="tokens of a batch, both sides, with padding",
     )  # fmt: skip
+    parser.add_argument("--seed", type=int, default=0, help="of weights, dropout and order")
     parser.add_argument(
         "--clock", choices=["wall", "processor"], default="wall",
         help="what the minutes are: of the clock, or of a peer's processor time",

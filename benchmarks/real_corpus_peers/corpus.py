@@ -44,6 +44,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--evaluations", type=int, required=True)
     parser.add_argument("--batch_tokens", type=int, required=True)
     parser.add_argument("--clock", choices=CLOCKS, default="wall")
+    parser.add_argument("--seed", type=int, default=0, help="of weights, dropout and order")
     parser.add_argument("--translate", action="store_true")
     parser.add_argument("--compile", action="store_true", help="by torch.compile")
     parser.add_argument("--fast", action="store_true", help="`translation/fast`")
@@ -93,10 +94,11 @@ class LengthBatches:
         self._longest = np.array([max(map(len, pair)) for pair in pairs])
         self._sources = np.array([len(source) for source, _ in pairs])
         self._budget = options.batch_tokens // 2
+        self._seed = options.seed
 
     def __iter__(self) -> Iterator[list[int]]:
         """Yields the numbers of each batch's pairs."""
-        random = np.random.default_rng(0)
+        random = np.random.default_rng(self._seed)
         while True:
             yield from self.draw_epoch(random)
 

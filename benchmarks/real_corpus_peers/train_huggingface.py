@@ -92,7 +92,7 @@ def build_arguments(options: argparse.Namespace, batch_size: int) -> Any:
         report_to=[],
         disable_tqdm=True,
         dataloader_pin_memory=False,
-        seed=0,
+        seed=options.seed,
     )
 
 
@@ -163,7 +163,7 @@ def build_run(options: argparse.Namespace, model: Any) -> corpus.Run:
 def main() -> None:
     """Trains until the time is over."""
     options = corpus.parse_options()
-    transformers.set_seed(0)
+    transformers.set_seed(options.seed)
     model = build_model()
     pairs = corpus.read_pairs(options, "train")
     # Batches have a fixed number of pairs; so many that the tokens of a batch are those of others.

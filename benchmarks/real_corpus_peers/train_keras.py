@@ -52,7 +52,7 @@ def build_dataset(
 ) -> tf.data.Dataset:
     """Returns endless batches of one of a few lengths, whose tokens are noted in `counts`."""
     sources, targets = (tf.ragged.constant(side, tf.int32) for side in zip(*pairs, strict=True))
-    data = tf.data.Dataset.range(len(pairs)).shuffle(len(pairs), seed=0).repeat()
+    data = tf.data.Dataset.range(len(pairs)).shuffle(len(pairs), seed=options.seed).repeat()
     data = data.map(lambda row: (sources[row], targets[row]))
     data = data.bucket_by_sequence_length(
         lambda source, target: tf.maximum(tf.shape(source)[0], tf.shape(target)[0]),
@@ -112,7 +112,7 @@ def main() -> None:
     options = corpus.parse_options()
     if options.precision == "bfloat16":
         keras.config.set_dtype_policy("mixed_bfloat16")
-    keras.utils.set_random_seed(0)
+    keras.utils.set_random_seed(options.seed)
     model = keras_run.build_model(corpus.MAX_LENGTH, is_padded=True)
     optimizer = keras.optimizers.Adam(
         Schedule(), beta_2=0.98, epsilon=1e-9, global_clipnorm=corpus.CLIP_NORM

@@ -46,7 +46,8 @@ def build_params(options: argparse.Namespace) -> cfg.ExperimentConfig:
             "sentencepiece_model_path": options.vocabulary,
         },
         "runtime": {
-            "mixed_precision_dtype": None if options.precision == "float32" else options.precision
+            "seed": options.seed,
+            "mixed_precision_dtype": None if options.precision == "float32" else options.precision,
         },
     }
     if options.fast:
@@ -105,7 +106,7 @@ def build_params(options: argparse.Namespace) -> cfg.ExperimentConfig:
 
 def build_trainer(params: cfg.ExperimentConfig) -> base_trainer.Trainer:
     """Builds task, model, optimizer and trainer, as `quintain train` does."""
-    keras.utils.set_random_seed(0)
+    keras.utils.set_random_seed(params.runtime.seed)
     runtime_environment.prepare(params.runtime)
     strategy = distribution.build_strategy(params.runtime)
     with distribution.precision(params.runtime), strategy.scope():

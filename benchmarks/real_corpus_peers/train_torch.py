@@ -50,7 +50,7 @@ def build_run(options: argparse.Namespace, model: Any) -> corpus.Run:
 def main() -> None:
     """Trains until the time is over."""
     options = corpus.parse_options()
-    torch.manual_seed(0)
+    torch.manual_seed(options.seed)
     model = torch_run.Translator(corpus.MAX_LENGTH + corpus.EXTRA_LENGTH)
     optimizer = torch.optim.Adam(
         model.parameters(), lr=1.0, betas=(0.9, 0.98), eps=1e-9, fused=True
