@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import logging
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -12,8 +13,11 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.distribute import runtime_environment
+from quintain.kernels import library
 from quintain.orbit import cluster
 from quintain.settings import config_definitions as cfg
+
+logger = logging.getLogger(__name__)
 
 
 def build_strategy(runtime: cfg.RuntimeConfig) -> tf.distribute.Strategy:
@@ -81,12 +85,21 @@ def precision(runtime: cfg.RuntimeConfig) -> Iterator[None]:
     float16 and bfloat16 are compute types.
     """
     dtype = runtime.mixed_precision_dtype
+    if dtype == "bfloat16" and library.emulates_bfloat16() and not _has_accelerators():
+        logger.warning(
+            "runtime.mixed_precision_dtype: got bfloat16, for which this processor has no "
+            "instructions; float32 is faster here."
+        )
     former = keras.config.dtype_policy()
     keras.config.set_dtype_policy("float32" if dtype in (None, "float32") else f"mixed_{dtype}")
     try:
         yield
     finally:
         keras.config.set_dtype_policy(former)
+
+
+def _has_accelerators() -> bool:
+    return bool(tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("TPU"))
 
 
 def _check_gpus(distribution: cfg.Distribution, num_gpus: int) -> None:

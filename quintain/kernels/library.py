@@ -120,6 +120,12 @@ def find_machine_reason() -> str | None:
     return None
 
 
+def emulates_bfloat16() -> bool:
+    """Returns whether the processor is known to have no instructions for bfloat16."""
+    flags = _read_processor_flags()
+    return flags is not None and not {"avx512_bf16", "amx_bf16"} & flags
+
+
 def _read_processor_flags() -> set[str] | None:
     """Returns what the processor can do; None if that is not known: the library itself asks it."""
     try:

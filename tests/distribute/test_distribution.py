@@ -8,6 +8,7 @@ import tensorflow as tf
 from quintain import errors
 from quintain.core import task_factory
 from quintain.distribute import distribution
+from quintain.kernels import library
 from quintain.run import train_lib
 from quintain.settings import config_definitions as cfg
 
@@ -66,6 +67,19 @@ def test_precision_is_set_inside_and_put_back(dtype, policy):
 
     assert inside == policy
     assert keras.config.dtype_policy().name == before
+
+
+@pytest.mark.parametrize(
+    ("flags", "warns"),
+    [({"avx2", "fma"}, True), ({"avx2", "avx512_bf16"}, False), (None, False)],
+)
+def test_bfloat16_without_instructions_for_it_is_told(flags, warns, monkeypatch, caplog):
+    monkeypatch.setattr(library, "_read_processor_flags", lambda: flags)
+
+    with distribution.precision(cfg.RuntimeConfig(mixed_precision_dtype="bfloat16")):
+        pass
+
+    assert ("float32 is faster here" in caplog.text) == warns
 
 
 @pytest.mark.parametrize(

@@ -168,6 +168,8 @@ def _find_kernels() -> Iterator[Finding]:
     from quintain.files import user_cache
     from quintain.kernels import building, compiler_calls, library
 
+    if library.emulates_bfloat16():
+        yield Finding("Machine", "bfloat16", "without instructions; float32 is faster on the CPU")
     part = "Native kernels"
     reason = library.find_reason()
     if reason is None:

@@ -50,13 +50,15 @@ def test_shows_it_to_people(home):
     assert done.stdout.endswith("No problems.\n")
 
 
-def test_says_why_native_kernels_are_off(monkeypatch):
+def test_says_why_native_kernels_are_off_and_bfloat16_is_slow(monkeypatch):
     monkeypatch.setattr(library, "find_reason", lambda: "there is no C++ compiler")
+    monkeypatch.setattr(library, "emulates_bfloat16", lambda: True)
 
     code, findings = _ask()
 
     assert code == 0
     assert findings["state"]["value"] == "off, TensorFlow's are used: there is no C++ compiler"
+    assert "float32 is faster" in findings["bfloat16"]["value"]
 
 
 def test_a_home_that_cannot_be_written_is_a_problem(home, monkeypatch):
