@@ -13,7 +13,6 @@ import tensorflow as tf
 
 from quintain import errors
 from quintain.distribute import runtime_environment
-from quintain.kernels import library
 from quintain.orbit import cluster
 from quintain.settings import config_definitions as cfg
 
@@ -85,17 +84,24 @@ def precision(runtime: cfg.RuntimeConfig) -> Iterator[None]:
     float16 and bfloat16 are compute types.
     """
     dtype = runtime.mixed_precision_dtype
-    if dtype == "bfloat16" and library.emulates_bfloat16() and not _has_accelerators():
-        logger.warning(
-            "runtime.mixed_precision_dtype: got bfloat16, for which this processor has no "
-            "instructions; float32 is faster here."
-        )
+    if dtype == "bfloat16" and not _has_accelerators():
+        _warn_of_slow_bfloat16()
     former = keras.config.dtype_policy()
     keras.config.set_dtype_policy("float32" if dtype in (None, "float32") else f"mixed_{dtype}")
     try:
         yield
     finally:
         keras.config.set_dtype_policy(former)
+
+
+def _warn_of_slow_bfloat16() -> None:
+    from quintain.kernels import library  # noqa: PLC0415 - few runs ask for bfloat16
+
+    if library.emulates_bfloat16():
+        logger.warning(
+            "runtime.mixed_precision_dtype: got bfloat16, for which this processor has no "
+            "instructions; float32 is faster here."
+        )
 
 
 def _has_accelerators() -> bool:
