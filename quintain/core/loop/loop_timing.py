@@ -67,7 +67,7 @@ class LoopTiming:
             """Keeps a tensor until the clock was read: on one thread, computing may come first."""
             if not tf.is_tensor(leaf):
                 return leaf
-            with tf.control_dependencies([end]), tf.compat.v1.colocate_with(leaf):
+            with tf.control_dependencies([end]), tf.device(leaf.device):
                 return tf.identity(leaf)
 
         return tf.nest.map_structure(hold, inputs, expand_composites=True)

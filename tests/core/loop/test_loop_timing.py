@@ -48,13 +48,19 @@ def test_the_wait_for_input_is_told_from_computation(line_params, use_while_loop
 def test_nothing_computes_with_a_batch_before_the_wait_has_ended():
     timing = loop_timing.LoopTiming(None)
     ragged = tf.ragged.constant([[1], [2, 3]])
-    graph = tf.function(lambda: timing.measure_next(lambda: (tf.zeros([2]), ragged)))
+
+    def take():
+        with tf.device("/device:CPU:0"):
+            return tf.zeros([2]), ragged
+
+    graph = tf.function(lambda: timing.measure_next(take))
 
     traced = graph.get_concrete_function()
 
     held = [output.op.inputs[0].op for output in traced.graph.outputs]
     clocks = [[one.type for one in op.control_inputs] for op in held]
     assert clocks == [["Timestamp"]] * 3
+    assert held[0].device == held[0].inputs[0].device == "/device:CPU:0"
     assert graph()[1].to_list() == [[1], [2, 3]]
 
 
