@@ -220,7 +220,9 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--experiments", default="tagging/local")
     parser.add_argument("--peers", default="quintain,huggingface,huggingface-like-ours")
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--points", default="30,90", help="seconds at which to evaluate")
+    parser.add_argument(
+        "--points", type=learning.parse_points, default="30,90", help="seconds at which to evaluate"
+    )
     parser.add_argument(
         "--results", type=pathlib.Path, default=pathlib.Path("finetuning_quality.jsonl")
     )
@@ -231,12 +233,6 @@ def parse_options() -> argparse.Namespace:
         for one in getattr(options, name):
             if one not in known:
                 parser.error(f"--{name}: there is no {one!r}; there are {', '.join(known)}")
-    try:
-        options.points = [float(point) for point in options.points.split(",")]
-    except ValueError:
-        parser.error(f"--points: got {options.points!r}, expected seconds such as 30,90")
-    if sorted(set(options.points)) != options.points or options.points[0] <= 0:
-        parser.error("--points: expected rising seconds")
     if options.seeds < 1:
         parser.error(f"--seeds: got {options.seeds}, expected at least 1")
     return options

@@ -328,6 +328,17 @@ def format_interval(differences: list[float]) -> str:
     return f"{mean:+.3f} ± {half:.3f}"
 
 
+def parse_points(text: str) -> list[float]:
+    """Returns the seconds at which to evaluate, for `argparse`."""
+    try:
+        points = [float(point) for point in text.split(",")]
+    except ValueError:
+        points = []
+    if not points or sorted(set(points)) != points or points[0] <= 0:
+        raise argparse.ArgumentTypeError(f"got {text!r}, expected rising seconds such as 30,60,120")
+    return points
+
+
 def parse_options() -> argparse.Namespace:
     """Returns the options, checked before hours of training."""
     parser = argparse.ArgumentParser(
@@ -336,7 +347,9 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("corpora", nargs="+", type=lambda path: pathlib.Path(path).resolve())
     parser.add_argument("--levers", default=",".join(LEVERS))
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--points", default="30,60,120", help="seconds at which to evaluate")
+    parser.add_argument(
+        "--points", type=parse_points, default="30,60,120", help="seconds at which to evaluate"
+    )
     parser.add_argument("--pairs", type=int, default=300, help="to evaluate on, of each part")
     parser.add_argument("--results", type=pathlib.Path, default=pathlib.Path("learning.jsonl"))
     parser.add_argument("--stop-above", type=float, metavar="R", default=float("inf"))
@@ -345,12 +358,6 @@ def parse_options() -> argparse.Namespace:
     options.levers = options.levers.split(",")
     for part in {part for lever in options.levers for part in lever.split("+")} - LEVERS.keys():
         parser.error(f"--levers: there is no {part!r}; there are {', '.join(LEVERS)}")
-    try:
-        options.points = [float(point) for point in options.points.split(",")]
-    except ValueError:
-        parser.error(f"--points: got {options.points!r}, expected seconds such as 30,60,120")
-    if sorted(set(options.points)) != options.points or options.points[0] <= 0:
-        parser.error("--points: expected rising seconds")
     for name in ("seeds", "pairs"):
         if getattr(options, name) < 1:
             parser.error(f"--{name}: got {getattr(options, name)}, expected at least 1")
