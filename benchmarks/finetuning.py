@@ -1,6 +1,7 @@
 """Times fine-tuning beside Hugging Face's `Trainer` and Keras' `fit`, A B A B.
 
-python benchmarks/finetuning.py [--pairs=bert,image,lora] [--rounds=3] [--steps=12] [--warmup=3]
+python benchmarks/finetuning.py [--pairs=bert,image,lora,rows] [--rounds=3] [--steps=12]
+    [--warmup=3]
 
 `bert` fine-tunes BERT-base (random weights, float32, AdamW, dropout of 0.1) to classify texts of
 4 to 128 tokens, in batches of 16: `quintain train`'s trainer over records against the `Trainer` of
@@ -12,6 +13,9 @@ at random, as `image/classification` does and by `image_dataset_from_directory` 
 `lora` teaches adapters of rank 8 beside a GPT-2 of 6 layers of width 512 (random weights, KerasHub)
 the same conversations, 16 in a step: packed, as `hub/sft` does, and by `fit`, where KerasHub pads
 each to 256 tokens.
+
+`rows` trains an embedding of 2 million rows of 16 numbers, of which a batch looks up 256, by SGD:
+`quintain.fit` and `fit`. What is timed is the second of three epochs of `--steps` steps.
 
 Each run is a process of its own, one after the other in every round, with its own input pipeline.
 Printed are the useful tokens (without padding) or examples a second by the clock and by processor
@@ -33,6 +37,7 @@ PAIRS = {
     "bert": ("quintain_bert.py", "huggingface_bert.py"),
     "image": ("quintain_image.py", "keras_image.py"),
     "lora": ("quintain_lora.py", "keras_lora.py"),
+    "rows": ("quintain_rows.py", "keras_rows.py"),
 }
 """Ours, and the peer."""
 

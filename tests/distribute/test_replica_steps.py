@@ -80,3 +80,26 @@ def test_a_step_without_blocks_to_compute_again_is_told_of(caplog):
     step(1.0, optimizer="adam")
 
     assert "runtime.rematerialize: has no effect" in caplog.text
+
+
+@pytest.mark.parametrize("runtime", [{}, {"enable_xla": True}])
+def test_tables_that_are_updated_by_rows_are_read_without_copies(runtime):
+    table, vector = tf.Variable(tf.ones([4, 2])), tf.Variable(tf.ones([2]))
+
+    def step():
+        rows = tf.gather(tf.convert_to_tensor(table), [1, 3])
+        vector.assign_sub(rows[0])
+        table.scatter_sub(tf.IndexedSlices(tf.ones_like(rows), tf.constant([1, 3])))
+
+    compiled = replica_steps.compile_train_step(step, cfg.RuntimeConfig(**runtime))
+    traced = tf.function(compiled).get_concrete_function()
+    found = [op for op in traced.graph.get_operations() if op.type == "DisableCopyOnRead"]
+    captured = {inner.name: outer for outer, inner in traced.graph.captures}
+
+    assert [captured[op.inputs[0].name] is table.handle for op in found] == (
+        [] if runtime else [True]
+    )
+    traced()
+    held = table.read_value()
+    traced()
+    assert held.numpy().tolist() == [[1, 1], [0, 0], [1, 1], [0, 0]]
