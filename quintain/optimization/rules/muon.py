@@ -154,7 +154,8 @@ def orthogonalize(
     """Moves the singular values of a matrix towards 1, and keeps its singular vectors.
 
     The matrix is divided by its norm, so that no singular value is above 1. Then in every step
-    `x = a * x + b * (x x') x + c * (x x')^2 x`.
+    `x = (a + b * (x x') + c * (x x')^2) x`. As all factors are polynomials of the same `x x'`, they
+    are multiplied first: `x` itself, which may be much wider than high, takes two products in all.
 
     Args:
         matrix: `[R, C]` float.
@@ -168,7 +169,13 @@ def orthogonalize(
     x = tf.transpose(matrix) if is_tall else matrix  # [R, C], R <= C from here on
     x /= tf.norm(x) + 1e-7
     first, third, fifth = factors
-    for _ in range(num_steps):
-        square = tf.matmul(x, x, transpose_b=True)  # [R, R]
-        x = first * x + tf.matmul(third * square + fifth * tf.matmul(square, square), x)
+    identity = tf.eye(x.shape[0], dtype=x.dtype)  # [R, R], as all that follow
+    square = tf.matmul(x, x, transpose_b=True)
+    product = None
+    for step in range(num_steps):
+        factor = first * identity + third * square + fifth * tf.matmul(square, square)
+        product = factor if product is None else tf.matmul(factor, product)
+        if step < num_steps - 1:
+            square = tf.matmul(factor, tf.matmul(square, factor))
+    x = x if product is None else tf.matmul(product, x)
     return tf.transpose(x) if is_tall else x
