@@ -10,6 +10,7 @@ import keras
 import tensorflow as tf
 
 from quintain.kernels import selection
+from quintain.optimization import dense_gradients
 from quintain.settings import config_definitions as cfg
 
 _LOGGER = logging.getLogger(__name__)
@@ -50,24 +51,11 @@ def compile_train_step(
     def scoped_step_fn(*args: Any, **kwargs: Any) -> Any:
         with selection.training_scope(runtime.kernel_mode, obstacle):
             outputs = step_fn(*args, **kwargs)
-        if obstacle is None and not tf.executing_eagerly():
-            _read_without_copies(tf.compat.v1.get_default_graph())
+        if obstacle is None:
+            dense_gradients.read_tables_without_copies()
         return outputs
 
     return compile_step(scoped_step_fn, runtime)
-
-
-def _read_without_copies(step_graph: tf.Graph) -> None:
-    """Adds to a step that later ones read the tables of which it updates rows without a copy.
-
-    TensorFlow copies a variable at every read from the first update of single rows on, and Keras'
-    layers read a whole embedding to look up rows of it. Now it is copied only by an update that
-    comes while what was read is still in use.
-    """
-    updates = ("ResourceScatter", "ResourceSparseApply")
-    found = [op for op in step_graph.get_operations() if op.type.startswith(updates)]
-    for handle in dict.fromkeys(op.inputs[0].ref() for op in found):
-        tf.raw_ops.DisableCopyOnRead(resource=handle.deref())
 
 
 def check_kernels(runtime: cfg.RuntimeConfig, obstacle: str | None = None) -> None:

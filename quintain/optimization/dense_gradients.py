@@ -1,4 +1,4 @@
-"""Gradients of embeddings hold some rows only; these functions take them as they take others."""
+"""Gradients of embeddings, which hold some rows only, and what updates of these rows cost."""
 
 from typing import Any
 
@@ -28,6 +28,23 @@ def multiply(gradient: Any, factor: tf.Tensor) -> Any:
         values = gradient.values * tf.cast(factor, gradient.values.dtype)
         return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
     return gradient * tf.cast(factor, gradient.dtype)
+
+
+def read_tables_without_copies() -> None:
+    """Has tables read without a copy in spite of the row updates that were traced so far.
+
+    TensorFlow copies a variable at every read from the first update of single rows on, and Keras'
+    layers read a whole embedding to look up rows of it. Call it in the graph of a step, behind the
+    updates: a table is then copied only by an update that comes while what was read is in use.
+    XLA does not know the operation.
+    """
+    if tf.executing_eagerly():
+        return
+    updates = ("ResourceScatter", "ResourceSparseApply")
+    operations = tf.compat.v1.get_default_graph().get_operations()
+    handles = [one.inputs[0].ref() for one in operations if one.type.startswith(updates)]
+    for handle in dict.fromkeys(handles):
+        tf.raw_ops.DisableCopyOnRead(resource=handle.deref())
 
 
 def _fuse(gradient: tf.Tensor) -> tf.Tensor:

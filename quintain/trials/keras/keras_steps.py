@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from quintain import errors
+from quintain.optimization import dense_gradients
 from quintain.orbit import iterators
 from quintain.trials import random_state
 from quintain.trials.graphs import repeatable_random
@@ -135,6 +136,8 @@ class Steps:
 
     def _train_step(self, batch: Any) -> dict[str, Any]:
         logs: dict[str, Any] = self._replicas.run(self._train_replica, batch)
+        if not self._jit_compile:
+            dense_gradients.read_tables_without_copies()
         self.step.assign_add(1)
         return logs
 

@@ -10,7 +10,7 @@ from quintain import errors
 from quintain.records.config import experiment_spec
 from quintain.records.rows import trial
 from quintain.trials import trial_context
-from quintain.trials.keras import keras_steps, keras_trial
+from quintain.trials.keras import keras_replicas, keras_steps, keras_trial
 from quintain.trials.process import local, trial_checkpoint
 
 RNG = np.random.RandomState(0)
@@ -338,6 +338,18 @@ def test_a_validation_gives_the_same_with_a_loop_in_the_graph_and_without(spec, 
 
     assert found == [found[0]] * 4
     assert found[0].num_inputs == len(X)
+
+
+def test_embeddings_that_are_updated_by_rows_are_read_without_copies():
+    model = keras.Sequential([keras.layers.Embedding(50, 2), keras.layers.Flatten()])
+    model.compile("sgd", "mse")
+    replicas = keras_replicas.Replicas(trial_context.TrialContext.from_config({}))
+    steps = keras_steps.Steps(model, jit_compile=False, replicas=replicas)
+
+    steps.build((tf.TensorSpec([4, 3], tf.int32), tf.TensorSpec([4, 6], tf.float32)))
+
+    kinds = [op.type for op in steps.graph.get_operations()]
+    assert kinds.index("DisableCopyOnRead") > kinds.index("ResourceScatterSub")
 
 
 def test_epochs_end_after_one_pass_with_the_metrics_of_a_validation_that_follows(spec):
