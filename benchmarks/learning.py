@@ -83,6 +83,13 @@ LEVERS: dict[str, Record] = {
     "warm-up 2%": {"clock.warmup": 0.02},
     "warm-up 30%": {"clock.warmup": 0.3},
     "muon": {OPTIMIZER: MUON},
+    "muon beta_2 0.999": {f"{OPTIMIZER}.muon.adam_beta_2": 0.999},
+    "muon 3 steps": {f"{OPTIMIZER}.muon.ns_steps": 3},
+    "muon 2 steps": {f"{OPTIMIZER}.muon.ns_steps": 2},
+    "muon momentum 0.9": {f"{OPTIMIZER}.muon.momentum": 0.9},
+    "muon adam*2": {f"{OPTIMIZER}.muon.adam_lr_ratio": 2.0},
+    "muon adam/4": {f"{OPTIMIZER}.muon.adam_lr_ratio": 0.25},
+    "rate*8": set_rate(8e-3),
     "batch/2": {"task.train_data.global_batch_size": 1024},
     "batch/4": {"task.train_data.global_batch_size": 512},
     "batch/8": {"task.train_data.global_batch_size": 256},
@@ -98,6 +105,17 @@ LEVERS: dict[str, Record] = {
     },
     "beta_1 0.8": {f"{OPTIMIZER}.adam.beta_1": 0.8},
     "beta_2 0.999": {f"{OPTIMIZER}.adam.beta_2": 0.999},
+    "wsd": {"clock.decay": 0.2},
+    "shorter first": {"clock.phases": [(0.0, {"max_seq_length": 24}), (0.3, {})]},
+    "growing batch": {"clock.phases": [(0.5, {"global_batch_size": 1024})]},
+    "zero outputs": {"outputs": 0.0},
+    "half outputs": {"outputs": 0.5},
+    "qk norm": {"change.qk_norm": True},
+    "value residual": {"change.value_residual": True},
+    "relu squared": {"change.relu_squared": True},
+    "gated": {"change.gated": True},
+    "soft cap": {"change.soft_cap": True},
+    "target noise": {"change.target_noise": True},
 }
 PARTS = ("train.tsv", "valid.tsv", "test.tsv")
 
@@ -188,6 +206,9 @@ def train(task: Record) -> None:
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
 
+    import corpus as pairs
+    import learning_levers
+
     import quintain.registered_experiments  # noqa: F401 - registers the experiments
     from quintain.core import exp_factory, task_factory
     from quintain.distribute import distribution, runtime_environment
@@ -196,6 +217,13 @@ def train(task: Record) -> None:
 
     overrides = merge(task["lever"])
     warmup = overrides.pop("clock.warmup", None)
+    decay = overrides.pop("clock.decay", None)
+    phases = overrides.pop("clock.phases", ())
+    outputs = overrides.pop("outputs", 1.0)
+    changes = [path for path in overrides if path.startswith("change.")]
+    for path in changes:
+        del overrides[path]
+    learning_levers.change([path.removeprefix("change.") for path in changes])
     corpus = pathlib.Path(task["corpus"])
     vocabulary = build_vocabulary(corpus, overrides.pop("vocabulary", 8000))
     params = exp_factory.get_exp_config("translation/small")
@@ -218,18 +246,21 @@ def train(task: Record) -> None:
     with distribution.precision(params.runtime), strategy.scope():
         built = task_factory.get_task(params.task, logging_dir="")
         trainer = train_utils.create_trainer(params, built, train=True, evaluate=False)
+    learning_levers.scale_outputs(trainer.model, outputs)
+    data = learning_levers.Phases(trainer, params.task.train_data, phases)
     evaluation = Evaluation(trainer.model, vocabulary, task)
     if warmup is not None:
         learning_rate_scale.prepare(trainer.optimizer)
 
     parent, end, factor, tokens = os.getppid(), task["points"][-1], 1.0, 0.0
+    data.enter(0.0)
     trainer.train(tf.constant(1))
     start, steps = time.process_time(), 1
     for point, limit in zip(task["points"], task["limits"], strict=True):
         while (secs := time.process_time() - start) < point:
+            data.enter(secs / end)
             if warmup is not None:
-                share = secs / end
-                previous, factor = factor, min((share + 0.002) / warmup, (1 - share) / (1 - warmup))
+                previous, factor = factor, pairs.scale_rate(secs / end, warmup, decay)
                 learning_rate_scale.scale(trainer.optimizer, factor=factor, previous=previous)
             logs = trainer.train(tf.constant(1))
             if os.getppid() != parent:

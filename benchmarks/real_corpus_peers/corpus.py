@@ -57,6 +57,16 @@ def learning_rate(step: int) -> float:
     return PEAK_LEARNING_RATE * min(step / WARMUP_STEPS, math.sqrt(WARMUP_STEPS / step))
 
 
+def scale_rate(share: float, warmup: float, decay: float | None = None) -> float:
+    """Returns the factor of the learning rate at a share of the time.
+
+    It rises along a line for `warmup` of the time, and falls along a line to 0 for the last `decay`
+    of it; None: for all that the warm-up leaves.
+    """
+    falling = (1 - share) / (1 - warmup if decay is None else decay)
+    return max(0.0, min(1.0, (share + 0.002) / warmup, falling))
+
+
 def read_pairs(options: argparse.Namespace, name: str) -> list[Pair]:
     """Returns the ids of a file's pairs, both ending in EOS, without those that are too long."""
     processor = sentencepiece.SentencePieceProcessor(model_file=options.vocabulary)

@@ -144,9 +144,8 @@ def main() -> None:
     num_steps, factor = 1, 1.0
     while True:
         if options.fast:
-            share = min(run.elapsed() / options.secs, 0.999)
             previous = factor
-            factor = min((share + 0.002) / FAST_WARMUP, (1 - share) / (1 - FAST_WARMUP))
+            factor = corpus.scale_rate(min(run.elapsed() / options.secs, 0.999), FAST_WARMUP)
             learning_rate_scale.scale(trainer.optimizer, factor=factor, previous=previous)
         logs = trainer.train(tf.constant(num_steps))
         loop_secs = logs["step_ms"] * num_steps / 1000

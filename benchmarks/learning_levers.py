@@ -1,0 +1,148 @@
+"""Levers of `learning.py` that are no setting of an experiment: changes of the model's classes.
+
+Each is for one process, before its model is built, and is about learning alone: changed parts
+compute by TensorFlow's operations where the package has native ones.
+"""
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from quintain.nlp.modeling.layers import feed_forward, fused_attention, own_classes
+from quintain.nlp.modeling.models import seq2seq_transformer
+
+
+def normalise_queries() -> None:
+    """Gives queries and keys a mean square of 1 (Henry et al., 2020, arXiv:2010.04245)."""
+    attend = fused_attention._Attention.attend
+
+    def normalise(x: tf.Tensor) -> tf.Tensor:
+        return x * tf.math.rsqrt(tf.reduce_mean(x * x, axis=-1, keepdims=True) + 1e-6)
+
+    def attend_to_normal(
+        self: Any, queries: tf.Tensor, keys: tf.Tensor, *args: Any, **kwargs: Any
+    ) -> tf.Tensor:
+        return attend(self, normalise(queries), normalise(keys), *args, **kwargs)
+
+    fused_attention._Attention.attend = attend_to_normal
+    _compute_attention_apart()
+
+
+def mix_first_values() -> None:
+    """Mixes the values of self-attention with the first block's (Zhou et al., arXiv:2410.17897)."""
+    split_heads = fused_attention.SelfAttention.split_heads
+    first: list[tf.Tensor] = []
+
+    def split_and_mix(self: Any, x: tf.Tensor, num_parts: int = 1, rows: Any = None) -> Any:
+        parts = split_heads(self, x, num_parts, rows)
+        if num_parts == 3:
+            if "/block_0/" in self.query_key_value.kernel.path:
+                first[:] = [parts[2]]
+            else:
+                parts[2] = 0.5 * (parts[2] + first[0])
+        return parts
+
+    fused_attention.SelfAttention.split_heads = split_and_mix
+    _compute_attention_apart()
+
+
+def _compute_attention_apart() -> None:
+    """Splits heads in every attention, where the changes above take place."""
+    fused_attention._Attention._is_at_once = lambda self, x, bias=None: False
+
+
+def square_relu() -> None:
+    """Has max(x, 0)^2 as the activation (So et al., 2021, arXiv:2109.08668)."""
+    _change_feed_forward(1.0, lambda x: tf.square(tf.nn.relu(x)))
+
+
+def gate_feed_forward() -> None:
+    """Has SwiGLU, of the same number of weights (Shazeer, 2020, arXiv:2002.05202)."""
+
+    def gate(x: tf.Tensor) -> tf.Tensor:
+        left, right = tf.split(x, 2, axis=-1)
+        return tf.nn.silu(left) * right
+
+    _change_feed_forward(2 / 3, gate, num_parts=2)
+
+
+def _change_feed_forward(
+    size: float, activate: Callable[[tf.Tensor], tf.Tensor], num_parts: int = 1
+) -> None:
+    build = feed_forward.FeedForward.__init__
+
+    def build_changed(self: Any, width: int, intermediate_size: int, **kwargs: Any) -> None:
+        inner = round(intermediate_size * size / 8) * 8
+        build(self, width, num_parts * inner, **kwargs)
+        self.activation, self.intermediate_size = activate, inner
+
+    feed_forward.FeedForward.__init__ = build_changed
+
+
+def cap_logits(cap: float = 30.0) -> None:
+    """Keeps logits between `-cap` and `cap` by a tanh (Gemma 2, 2024, arXiv:2408.00118)."""
+    compute = seq2seq_transformer.Seq2SeqTransformer.compute_logits
+    seq2seq_transformer.Seq2SeqTransformer.compute_logits = lambda self, outputs: cap * tf.tanh(
+        compute(self, outputs) / cap
+    )
+
+
+def replace_targets(share: float = 0.1) -> None:
+    """Replaces a share of the tokens before the predicted ones in training by random ones."""
+    predict = seq2seq_transformer.Seq2SeqTransformer._predict
+
+    def predict_with_noise(
+        self: Any, target: tf.Tensor, memory: Any, is_token: Any, memory_rows: Any, is_packed: bool
+    ) -> tf.Tensor:
+        if is_packed:  # In training alone.
+            shape = tf.shape(target)
+            noise = tf.random.uniform(shape, 3, self.vocab_size, target.dtype)
+            is_replaced = (tf.random.uniform(shape) < share) & (target > 0)
+            target = tf.where(is_replaced, noise, target)
+        return predict(self, target, memory, is_token, memory_rows, is_packed)
+
+    seq2seq_transformer.Seq2SeqTransformer._predict = predict_with_noise
+
+
+def scale_outputs(model: keras.Model, factor: float) -> None:
+    """Multiplies what the last projection of every part of a block starts as."""
+    for weight in model.weights:
+        if weight.path.endswith(("/output/kernel", "/contract/kernel")):
+            weight.assign(weight * factor)
+
+
+CHANGES: dict[str, Callable[[], None]] = {
+    "qk_norm": normalise_queries,
+    "value_residual": mix_first_values,
+    "relu_squared": square_relu,
+    "gated": gate_feed_forward,
+    "soft_cap": cap_logits,
+    "target_noise": replace_targets,
+}
+
+
+def change(names: list[str]) -> None:
+    """Makes changes of `CHANGES`."""
+    for name in names:
+        CHANGES[name]()
+    if names:  # Blocks decode by their own `call`.
+        own_classes.decodes_as_known = lambda model: False
+
+
+class Phases:
+    """Training data that change at shares of the time."""
+
+    def __init__(self, trainer: Any, config: Any, phases: list[tuple[float, dict[str, Any]]]):
+        self._trainer, self._config, self._phases = trainer, config, list(phases)
+
+    def enter(self, share: float) -> None:
+        """Goes on with the data of the phase that a share of the time is in."""
+        due = list(itertools.takewhile(lambda phase: phase[0] <= share, self._phases))
+        if due:
+            self._phases = self._phases[len(due) :]
+            data = self._config.replace(**due[-1][1])
+            self._trainer._train_dataset = self._trainer._build_dataset(data)
+            self._trainer.train_iterator = None  # The traced loop stays.
