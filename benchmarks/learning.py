@@ -110,6 +110,11 @@ LEVERS: dict[str, Record] = {
     "growing batch": {"clock.phases": [(0.5, {"global_batch_size": 1024})]},
     "zero outputs": {"outputs": 0.0},
     "half outputs": {"outputs": 0.5},
+    "embeddings*4": {"embedding_rate": 4.0},
+    "embeddings*8": {"embedding_rate": 8.0},
+    "embeddings*16": {"embedding_rate": 16.0},
+    "embeddings*32": {"embedding_rate": 32.0},
+    "muon adam*4": {f"{OPTIMIZER}.muon.adam_lr_ratio": 4.0},
     "qk norm": {"change.qk_norm": True},
     "value residual": {"change.value_residual": True},
     "relu squared": {"change.relu_squared": True},
@@ -220,6 +225,7 @@ def train(task: Record) -> None:
     decay = overrides.pop("clock.decay", None)
     phases = overrides.pop("clock.phases", ())
     outputs = overrides.pop("outputs", 1.0)
+    embedding_rate = overrides.pop("embedding_rate", None)
     changes = [path for path in overrides if path.startswith("change.")]
     for path in changes:
         del overrides[path]
@@ -247,6 +253,8 @@ def train(task: Record) -> None:
         built = task_factory.get_task(params.task, logging_dir="")
         trainer = train_utils.create_trainer(params, built, train=True, evaluate=False)
     learning_levers.scale_outputs(trainer.model, outputs)
+    if embedding_rate is not None:
+        learning_levers.scale_embedding_rate(trainer.model, trainer.optimizer, embedding_rate)
     data = learning_levers.Phases(trainer, params.task.train_data, phases)
     evaluation = Evaluation(trainer.model, vocabulary, task)
     if warmup is not None:

@@ -5,7 +5,7 @@ compute by TensorFlow's operations where the package has native ones.
 """
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from quintain.nlp.modeling.layers import feed_forward, fused_attention, own_classes
 from quintain.nlp.modeling.models import seq2seq_transformer
+from quintain.optimization.schedules import learning_rate_scale
 
 
 def normalise_queries() -> None:
@@ -85,8 +86,8 @@ def _change_feed_forward(
 def cap_logits(cap: float = 30.0) -> None:
     """Keeps logits between `-cap` and `cap` by a tanh (Gemma 2, 2024, arXiv:2408.00118)."""
     compute = seq2seq_transformer.Seq2SeqTransformer.compute_logits
-    seq2seq_transformer.Seq2SeqTransformer.compute_logits = lambda self, outputs: cap * tf.tanh(
-        compute(self, outputs) / cap
+    seq2seq_transformer.Seq2SeqTransformer.compute_logits = lambda self, outputs: (
+        cap * tf.tanh(compute(self, outputs) / cap)
     )
 
 
@@ -114,6 +115,12 @@ def scale_outputs(model: keras.Model, factor: float) -> None:
             weight.assign(weight * factor)
 
 
+def scale_embedding_rate(model: keras.Model, optimizer: Any, factor: float) -> None:
+    """Multiplies the learning rate of embeddings."""
+    tables = [one for one in model.trainable_variables if "embedding" in one.path]
+    learning_rate_scale.find_inner(optimizer).set_rate_factors((one, factor) for one in tables)
+
+
 CHANGES: dict[str, Callable[[], None]] = {
     "qk_norm": normalise_queries,
     "value_residual": mix_first_values,
@@ -135,7 +142,9 @@ def change(names: list[str]) -> None:
 class Phases:
     """Training data that change at shares of the time."""
 
-    def __init__(self, trainer: Any, config: Any, phases: list[tuple[float, dict[str, Any]]]):
+    def __init__(
+        self, trainer: Any, config: Any, phases: Sequence[tuple[float, dict[str, Any]]]
+    ) -> None:
         self._trainer, self._config, self._phases = trainer, config, list(phases)
 
     def enter(self, share: float) -> None:
