@@ -1,8 +1,9 @@
 """Regular expressions that choose weights by their paths, such as `encoder/layer_0/dense/bias`."""
 
 import logging
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -15,6 +16,17 @@ def has_match(patterns: Sequence[str] | None, path: str) -> bool:
         True
     """
     return any(re.search(pattern, path) for pattern in patterns or ())
+
+
+def multiply_matching(factors: Mapping[str, float] | None, path: str) -> float:
+    """Returns the product of the factors whose expressions are found in the path of a weight.
+
+    Example:
+        >>> multiply_matching({"embedding": 8.0, "decoder": 0.5}, "decoder/embedding/table")
+        4.0
+    """
+    found = (factor for pattern, factor in (factors or {}).items() if re.search(pattern, path))
+    return math.prod(found, start=1.0)
 
 
 def warn_if_unused(name: str, patterns: Sequence[str] | None, paths: Sequence[str]) -> None:

@@ -175,6 +175,13 @@ def test_the_decay_of_sgd_becomes_part_of_its_schedule():
             },
             r"optimizer\.adamw\.exclude_from_weight_decay: got '\(', expected a regular",
         ),
+        (
+            {
+                "optimizer": {"type": "adam", "adam": {"learning_rate_factors": {"[": 2.0}}},
+                "learning_rate": {"type": "constant"},
+            },
+            r"optimizer\.adam\.learning_rate_factors: got '\[', expected a regular",
+        ),
     ],
 )
 def test_what_is_missing_or_does_not_fit_is_an_error_that_names_its_path(config, message):

@@ -107,7 +107,12 @@ def translation_fast() -> cfg.ExperimentConfig:
                 "train_data": {"global_batch_size": 512},
             },
             "trainer": {
-                "optimizer_config": build_warm_cosine(1e-3, 200, train_steps).as_dict(),
+                "optimizer_config": {
+                    **build_warm_cosine(1e-3, 200, train_steps).as_dict(),
+                    "optimizer": {
+                        "adam": {"beta_2": 0.999, "learning_rate_factors": {"embedding": 8.0}}
+                    },
+                },
                 "train_steps": train_steps,
                 "validation_interval": train_steps,
             },

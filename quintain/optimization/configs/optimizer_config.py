@@ -16,6 +16,7 @@ _PATTERN_FIELDS = (
     "exclude_from_weight_decay",
     "exclude_from_layer_adaptation",
     "exclude_layers",
+    "learning_rate_factors",
 )
 
 
@@ -102,6 +103,10 @@ class AdamConfig(MomentsConfig):
     name: str = "Adam"
     amsgrad: bool = False
     """Whether the largest mean square so far is used, instead of the present one."""
+
+    learning_rate_factors: dict[str, Positive] | None = None
+    """Factors of the learning rate, by regular expressions searched for in a variable's path, such
+    as `{embedding: 8}`. All that match are multiplied; decoupled weight decay has none."""
 
 
 @dataclasses.dataclass

@@ -46,7 +46,8 @@ class Adam(fused_optimizer.FusedOptimizer):
         v = beta_2 * v + (1 - beta_2) * g ** 2
         w -= lr * sqrt(1 - beta_2 ** t) / (1 - beta_1 ** t) * m / (sqrt(v) + epsilon)
 
-    With `amsgrad` the last line has the largest `v` so far instead of `v`. `epsilon` is the paper's
+    `lr` is multiplied by the `learning_rate_factors` whose regular expressions are found in the
+    path of `w`. With `amsgrad` the last line has the largest `v` so far instead of `v`. `epsilon` is the paper's
     "epsilon hat", as in Keras.
 
     Example:
@@ -67,7 +68,21 @@ class Adam(fused_optimizer.FusedOptimizer):
     beta_2: ranges.Fraction = 0.999
     epsilon: ranges.NonNegative = 1e-7
     amsgrad: bool = False
+    learning_rate_factors: dict[str, ranges.Positive] | None = None
     name: str = "Adam"
+
+    @override
+    def _prepare_rule(self, variables: list[keras.Variable]) -> None:
+        super()._prepare_rule(variables)
+        paths = [fused_optimizer.get_path(variable) for variable in variables]
+        for pattern in self.learning_rate_factors or ():
+            path_patterns.warn_if_unused("learning_rate_factors", [pattern], paths)
+
+    @override
+    def _get_rate_factor(self, variable: keras.Variable) -> float:
+        path = fused_optimizer.get_path(variable)
+        own = path_patterns.multiply_matching(self.learning_rate_factors, path)
+        return super()._get_rate_factor(variable) * own
 
     @override
     def _declare_slots(self) -> list[dict[str, float]]:

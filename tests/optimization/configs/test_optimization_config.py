@@ -53,6 +53,7 @@ def test_the_chosen_parts_carry_their_values():
         ("optimizer.adam.beta_1", 1.0),
         ("optimizer.adam.beta_2", float("nan")),
         ("optimizer.adam.epsilon", -1e-9),
+        ("optimizer.adam.learning_rate_factors", {"embedding": 0.0}),
         ("optimizer.adam.clipnorm", 0.0),
         ("optimizer.adam.clipvalue", -1.0),
         ("optimizer.adam.global_clipnorm", float("inf")),

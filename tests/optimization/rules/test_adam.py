@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from quintain.kernels import modes, selection
 from quintain.optimization.rules import adam
 from quintain.optimization.schedules import lr_schedule
 
@@ -133,6 +134,30 @@ def test_patterns_that_exclude_nothing_are_warned_of(caplog):
         optimizer.build([keras.Variable([1.0], name="kernel")])
 
     assert "['LayerNrom'] matches none of 1 weights, such as 'kernel'" in caplog.text
+
+
+@pytest.mark.parametrize("mode", [modes.KernelMode.NATIVE, modes.KernelMode.TENSORFLOW])
+@pytest.mark.parametrize("optimizer_cls", [adam.Adam, adam.AdamWeightDecay, adam.AdamW])
+def test_factors_of_the_learning_rate_are_chosen_by_paths(optimizer_cls, mode, caplog):
+    names = ["embedding_table", "decoder_embedding", "kernel", "transferred_embedding"]
+    weights = [keras.Variable([1.0], name=name) for name in names]
+    optimizer = optimizer_cls(
+        0.01, learning_rate_factors={"embedding": 8.0, "^decoder": 0.5, "encoder": 3.0}
+    )
+    optimizer = optimizer_cls.from_config(optimizer.get_config())
+    with caplog.at_level(logging.WARNING):
+        optimizer.build(weights)
+    optimizer.set_rate_factors([(weights[3], 0.25)])
+
+    with selection.training_scope(mode):
+        optimizer.apply([tf.constant([0.3])] * 4, weights)
+
+    # The first step of Adam is as large as the learning rate. AdamW decays by 0.004 of it.
+    decay = 1.0 - 0.01 * (optimizer.weight_decay or 0.0)
+    expected = [decay - 0.01 * factor for factor in (8.0, 4.0, 1.0, 2.0)]
+    np.testing.assert_allclose(np.concatenate(weights), expected, rtol=1e-6)
+    assert "learning_rate_factors: ['encoder'] matches none of 4 weights" in caplog.text
+    assert caplog.text.count("matches none") == 1
 
 
 @pytest.mark.parametrize(
