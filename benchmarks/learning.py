@@ -4,11 +4,12 @@ nice -n 10 python benchmarks/learning.py DIR [DIR ...] [--levers=budget,muon] [-
     [--points=30,60,120] [--pairs=300] [--results=FILE.jsonl] [--stop-above=1.1] [--table]
 
 Each DIR is a corpus of `catalogue_pairs.py`: train.tsv, valid.tsv and test.tsv. A lever is a set of
-overrides of the experiment (`LEVERS`; `muon+narrow` has both). Every run is a process with one
-thread and one seed of weights and data. Its time is the processor time of this process after the
-first step, without evaluations, so that runs compare on a busy machine. Where `clock.warmup` is
-set, the learning rate follows that time: it rises for this share of it, then falls along a line to
-0 at its end.
+overrides of the experiment (`LEVERS`; `muon+narrow` has both), or a change of the model's classes
+or the data that no setting has (`learning_levers.py`). Every run is a process with one thread and
+one seed of weights and data. Its time is the processor time of this process after the first step,
+without evaluations, so that runs compare on a busy machine. Where `clock.warmup` is set, the
+learning rate follows that time: it rises for this share of it, and falls along a line to 0 at its
+end, from the warm-up on or for the share `clock.decay`.
 
 At the points of time, `--pairs` pairs each of valid.tsv and test.tsv are evaluated: the loss, in
 nats a character of the target, and sacreBLEU of greedy translations.
@@ -80,6 +81,7 @@ LEVERS: dict[str, Record] = {
     "rate/2": set_rate(5e-4),
     "rate*2": set_rate(2e-3),
     "rate*4": set_rate(4e-3),
+    "rate*8": set_rate(8e-3),
     "warm-up 2%": {"clock.warmup": 0.02},
     "warm-up 30%": {"clock.warmup": 0.3},
     "muon": {OPTIMIZER: MUON},
@@ -88,8 +90,8 @@ LEVERS: dict[str, Record] = {
     "muon 2 steps": {f"{OPTIMIZER}.muon.ns_steps": 2},
     "muon momentum 0.9": {f"{OPTIMIZER}.muon.momentum": 0.9},
     "muon adam*2": {f"{OPTIMIZER}.muon.adam_lr_ratio": 2.0},
+    "muon adam*4": {f"{OPTIMIZER}.muon.adam_lr_ratio": 4.0},
     "muon adam/4": {f"{OPTIMIZER}.muon.adam_lr_ratio": 0.25},
-    "rate*8": set_rate(8e-3),
     "batch/2": {"task.train_data.global_batch_size": 1024},
     "batch/4": {"task.train_data.global_batch_size": 512},
     "batch/8": {"task.train_data.global_batch_size": 256},
@@ -110,11 +112,10 @@ LEVERS: dict[str, Record] = {
     "growing batch": {"clock.phases": [(0.5, {"global_batch_size": 1024})]},
     "zero outputs": {"outputs": 0.0},
     "half outputs": {"outputs": 0.5},
-    "embeddings*4": {"embedding_rate": 4.0},
-    "embeddings*8": {"embedding_rate": 8.0},
-    "embeddings*16": {"embedding_rate": 16.0},
-    "embeddings*32": {"embedding_rate": 32.0},
-    "muon adam*4": {f"{OPTIMIZER}.muon.adam_lr_ratio": 4.0},
+    **{
+        f"embeddings*{factor}": {f"{OPTIMIZER}.adam.learning_rate_factors": {"embedding": factor}}
+        for factor in (4, 8, 16, 32)
+    },
     "qk norm": {"change.qk_norm": True},
     "value residual": {"change.value_residual": True},
     "relu squared": {"change.relu_squared": True},
@@ -225,7 +226,6 @@ def train(task: Record) -> None:
     decay = overrides.pop("clock.decay", None)
     phases = overrides.pop("clock.phases", ())
     outputs = overrides.pop("outputs", 1.0)
-    embedding_rate = overrides.pop("embedding_rate", None)
     changes = [path for path in overrides if path.startswith("change.")]
     for path in changes:
         del overrides[path]
@@ -253,8 +253,6 @@ def train(task: Record) -> None:
         built = task_factory.get_task(params.task, logging_dir="")
         trainer = train_utils.create_trainer(params, built, train=True, evaluate=False)
     learning_levers.scale_outputs(trainer.model, outputs)
-    if embedding_rate is not None:
-        learning_levers.scale_embedding_rate(trainer.model, trainer.optimizer, embedding_rate)
     data = learning_levers.Phases(trainer, params.task.train_data, phases)
     evaluation = Evaluation(trainer.model, vocabulary, task)
     if warmup is not None:

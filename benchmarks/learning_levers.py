@@ -13,7 +13,6 @@ import tensorflow as tf
 
 from quintain.nlp.modeling.layers import feed_forward, fused_attention, own_classes
 from quintain.nlp.modeling.models import seq2seq_transformer
-from quintain.optimization.schedules import learning_rate_scale
 
 
 def normalise_queries() -> None:
@@ -113,12 +112,6 @@ def scale_outputs(model: keras.Model, factor: float) -> None:
     for weight in model.weights:
         if weight.path.endswith(("/output/kernel", "/contract/kernel")):
             weight.assign(weight * factor)
-
-
-def scale_embedding_rate(model: keras.Model, optimizer: Any, factor: float) -> None:
-    """Multiplies the learning rate of embeddings."""
-    tables = [one for one in model.trainable_variables if "embedding" in one.path]
-    learning_rate_scale.find_inner(optimizer).set_rate_factors((one, factor) for one in tables)
 
 
 CHANGES: dict[str, Callable[[], None]] = {
