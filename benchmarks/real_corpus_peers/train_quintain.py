@@ -29,8 +29,8 @@ from quintain.settings import config_definitions as cfg
 
 SIZES = batches.SIZES
 STEPS_PER_LOOP = 5
-FAST_RATE, FAST_WARMUP = 1e-3, 0.1
-"""The highest rate with `--fast`, and the share of the time in which it rises to it."""
+FAST_WARMUP = 0.1
+"""Share of the time in which the rate rises with `--fast`."""
 
 
 def build_params(options: argparse.Namespace) -> cfg.ExperimentConfig:
@@ -54,7 +54,8 @@ def build_params(options: argparse.Namespace) -> cfg.ExperimentConfig:
         params = exp_factory.get_exp_config("translation/fast")
         params.override(shared)
         schedule = params.trainer.optimizer_config.learning_rate
-        schedule.override({"type": "constant", "constant": {"learning_rate": FAST_RATE}})
+        rate = schedule.cosine.initial_learning_rate
+        schedule.override({"type": "constant", "constant": {"learning_rate": rate}})
         params.trainer.optimizer_config.warmup.override({"type": None})
         params.validate()
         return params
