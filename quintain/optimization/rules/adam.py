@@ -47,8 +47,8 @@ class Adam(fused_optimizer.FusedOptimizer):
         w -= lr * sqrt(1 - beta_2 ** t) / (1 - beta_1 ** t) * m / (sqrt(v) + epsilon)
 
     `lr` is multiplied by the `learning_rate_factors` whose regular expressions are found in the
-    path of `w`. With `amsgrad` the last line has the largest `v` so far instead of `v`. `epsilon` is the paper's
-    "epsilon hat", as in Keras.
+    path of `w`. With `amsgrad` the last line has the largest `v` so far instead of `v`. `epsilon`
+    is the paper's "epsilon hat", as in Keras.
 
     Example:
         >>> weight = keras.Variable([1.0])
