@@ -31,7 +31,7 @@ class MiddleEpoch(keras.callbacks.Callback):
             self.clock.report("examples", self.examples)
 
 
-def run(fit: Callable[..., Any], **options: Any) -> None:
+def run(fit: Callable[..., Any]) -> None:
     """Trains by plain SGD, which moves the rows alone that a batch looked up."""
     steps = measured.parse().steps
     model = keras.Sequential(
@@ -47,4 +47,4 @@ def run(fit: Callable[..., Any], **options: Any) -> None:
     examples = np.random.default_rng(0).integers(0, NUM_ROWS, shape).astype("int32")
     targets = np.zeros([len(examples), 1], "float32")
     callbacks = [MiddleEpoch(len(examples))]
-    fit(model, examples, targets, epochs=3, verbose=0, callbacks=callbacks, **options)
+    fit(model, examples, targets, epochs=3, verbose=0, callbacks=callbacks)

@@ -52,7 +52,7 @@ def compile_train_step(
         with selection.training_scope(runtime.kernel_mode, obstacle):
             outputs = step_fn(*args, **kwargs)
         if obstacle is None:
-            dense_gradients.read_tables_without_copies()
+            dense_gradients.disable_copy_on_read()
         return outputs
 
     return compile_step(scoped_step_fn, runtime)

@@ -1,4 +1,4 @@
-"""Gradients of embeddings, which hold some rows only, and what updates of these rows cost."""
+"""Sparse gradients of embeddings (`tf.IndexedSlices`), and the updates of rows that follow."""
 
 from typing import Any
 
@@ -30,13 +30,13 @@ def multiply(gradient: Any, factor: tf.Tensor) -> Any:
     return gradient * tf.cast(factor, gradient.dtype)
 
 
-def read_tables_without_copies() -> None:
-    """Has tables read without a copy in spite of the row updates that were traced so far.
+def disable_copy_on_read() -> None:
+    """Turns off copy-on-read of the variables whose rows the traced step updates.
 
-    TensorFlow copies a variable at every read from the first update of single rows on, and Keras'
-    layers read a whole embedding to look up rows of it. Call it in the graph of a step, behind the
-    updates: a table is then copied only by an update that comes while what was read is in use.
-    XLA does not know the operation.
+    TensorFlow turns it on at the first sparse update: from then on every read copies the whole
+    variable, and `keras.layers.Embedding` reads its whole table to look up some rows. Without it
+    an update copies the variable, if what was read before is still in use. Call it in the graph of
+    a step, after the updates, but not where XLA compiles it, which lacks the operation.
     """
     if tf.executing_eagerly():
         return

@@ -83,7 +83,7 @@ def test_a_step_without_blocks_to_compute_again_is_told_of(caplog):
 
 
 @pytest.mark.parametrize("runtime", [{}, {"enable_xla": True}])
-def test_tables_that_are_updated_by_rows_are_read_without_copies(runtime):
+def test_copy_on_read_is_turned_off_for_variables_that_a_step_updates_by_rows(runtime):
     table, vector = tf.Variable(tf.ones([4, 2])), tf.Variable(tf.ones([2]))
 
     def step():

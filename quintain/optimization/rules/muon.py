@@ -171,11 +171,11 @@ def orthogonalize(
     first, third, fifth = factors
     identity = tf.eye(x.shape[0], dtype=x.dtype)  # [R, R], as all that follow
     square = tf.matmul(x, x, transpose_b=True)
-    product = None
+    product = identity
     for step in range(num_steps):
         factor = first * identity + third * square + fifth * tf.matmul(square, square)
-        product = factor if product is None else tf.matmul(factor, product)
+        product = factor if step == 0 else tf.matmul(factor, product)
         if step < num_steps - 1:
             square = tf.matmul(factor, tf.matmul(square, factor))
-    x = x if product is None else tf.matmul(product, x)
+    x = tf.matmul(product, x)
     return tf.transpose(x) if is_tall else x

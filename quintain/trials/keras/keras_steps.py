@@ -137,7 +137,7 @@ class Steps:
     def _train_step(self, batch: Any) -> dict[str, Any]:
         logs: dict[str, Any] = self._replicas.run(self._train_replica, batch)
         if not self._jit_compile:
-            dense_gradients.read_tables_without_copies()
+            dense_gradients.disable_copy_on_read()
         self.step.assign_add(1)
         return logs
 

@@ -340,7 +340,7 @@ def test_a_validation_gives_the_same_with_a_loop_in_the_graph_and_without(spec, 
     assert found[0].num_inputs == len(X)
 
 
-def test_embeddings_that_are_updated_by_rows_are_read_without_copies():
+def test_copy_on_read_is_turned_off_for_embeddings_that_a_step_updates_by_rows():
     model = keras.Sequential([keras.layers.Embedding(50, 2), keras.layers.Flatten()])
     model.compile("sgd", "mse")
     replicas = keras_replicas.Replicas(trial_context.TrialContext.from_config({}))
