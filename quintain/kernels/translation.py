@@ -23,7 +23,7 @@ from quintain.kernels import library
 PRECISIONS: Final = ("float32", "bfloat16", "int8")
 """In the order of `Precision` in `csrc/linear.h`."""
 
-ACTIVATIONS: Final = ("linear", "relu")
+ACTIVATIONS: Final = ("linear", "relu", "swiglu")
 """In the order of `Activation` there."""
 
 _FEWEST_IDS: Final = 128

@@ -136,6 +136,21 @@ void normalize(const float* x, const float* y, const float* gamma, const float* 
   }
 }
 
+void swiglu(const float* halves, int64_t rows, int64_t width, float* gated) {
+  for (int64_t row = 0; row < rows; ++row) {
+    const float* gates = halves + 2 * row * width;
+    const float* values = gates + width;
+    float* out = gated + row * width;
+#pragma GCC ivdep
+    for (int64_t i = 0; i < width; ++i) {
+      const float x = gates[i];
+      const float e = exp_of_negative(x < 0.0f ? x : -x);
+      const float share = 1.0f / (1.0f + e);
+      out[i] = x * (x < 0.0f ? e * share : share) * values[i];
+    }
+  }
+}
+
 void add_rows(const float* x, const float* y, int64_t count, float* total) {
   for (int64_t i = 0; i < count; ++i) total[i] = x[i] + y[i];
 }

@@ -40,6 +40,10 @@ QUINTAIN_EACH_ISA(void normalize(const float* x, const float* y, const float* ga
 // Adds rows.
 QUINTAIN_EACH_ISA(void add_rows(const float* x, const float* y, int64_t count, float* total);)
 
+// Multiplies the second half of each row by SiLU of the first; `gated`, [rows, width], may be
+// `halves`, [rows, 2 * width].
+QUINTAIN_EACH_ISA(void swiglu(const float* halves, int64_t rows, int64_t width, float* gated);)
+
 // Returns the logarithm of the sum of exponentials, in two parts: their sum has lost the small one's
 // last digits where logits are large.
 QUINTAIN_EACH_ISA(LogSum log_sum_exp(const float* logits, int64_t count);)

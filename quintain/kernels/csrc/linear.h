@@ -15,7 +15,7 @@
 namespace quintain {
 
 enum class Precision : int32_t { kFloat32 = 0, kBfloat16 = 1, kInt8 = 2 };
-enum class Activation : int32_t { kNone = 0, kRelu = 1 };
+enum class Activation : int32_t { kNone = 0, kRelu = 1, kSwiglu = 2 };
 
 struct Matrix {
   Precision precision;
@@ -29,7 +29,7 @@ struct Matrix {
 
 }  // namespace quintain
 
-// Writes activation(x * matrix + bias) for `rows` rows. `scratch` has room for rows * (inputs + 4)
+// Writes activation(x * matrix + bias) for `rows` rows, not with kSwiglu. `scratch` has room for rows * (inputs + 4)
 // bytes in int8, twice that in bfloat16.
 QUINTAIN_EACH_ISA(void multiply(const Matrix& matrix, const float* x, int64_t rows,
                                 Activation activation, float* y, int64_t y_stride, void* scratch);)

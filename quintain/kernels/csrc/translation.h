@@ -218,8 +218,10 @@ class Rows {
   void feed_forward(const Matrix& expand, const Matrix& contract, int64_t activation,
                     const Norm& norm, float epsilon, bool is_norm_first) {
     float* inner = inner_.floats(count * expand.outputs);
-    multiply(expand, enter(norm, epsilon, is_norm_first), static_cast<Activation>(activation),
-             inner);
+    const bool is_gated = static_cast<Activation>(activation) == Activation::kSwiglu;
+    multiply(expand, enter(norm, epsilon, is_norm_first),
+             is_gated ? Activation::kNone : static_cast<Activation>(activation), inner);
+    if (is_gated) QUINTAIN_DISPATCH(swiglu, inner, count, contract.inputs, inner);
     leave(contract, inner, norm, epsilon, is_norm_first);
   }
 

@@ -1,5 +1,6 @@
 """Activations that configs can name."""
 
+from quintain.modeling.activations.gated import swiglu
 from quintain.modeling.activations.gelu import approximate_gelu, gelu
 from quintain.modeling.activations.mish import mish
 from quintain.modeling.activations.relu import relu6
@@ -15,4 +16,5 @@ __all__ = [
     "mish",
     "relu6",
     "simple_swish",
+    "swiglu",
 ]

@@ -7,6 +7,7 @@ from annotated_types import Ge, Lt
 
 from quintain.config import base_config
 from quintain.nlp.configs import encoders
+from quintain.nlp.modeling import activations
 from quintain.optimization.configs import ranges
 
 
@@ -21,7 +22,7 @@ class ClsHeadConfig(base_config.Config):
     num_classes: encoders.Size = 2
     """Classes."""
 
-    activation: str = "tanh"
+    activation: activations.Name = "tanh"
     """Keras' name of the dense layer's activation."""
 
     dropout_rate: encoders.Rate = 0.0
@@ -44,7 +45,7 @@ class PretrainerConfig(base_config.Config):
     cls_heads: list[ClsHeadConfig] = dataclasses.field(default_factory=list)
     """Classifiers; the one named `next_sentence` is trained on sentence pairs."""
 
-    mlm_activation: str = "gelu"
+    mlm_activation: activations.Name = "gelu"
     """Keras' name of the activation in the head for masked words."""
 
     mlm_initializer_range: ranges.Positive = 0.02

@@ -7,6 +7,7 @@ from typing import Annotated
 from annotated_types import Ge, Lt
 
 from quintain.config import base_config
+from quintain.nlp.modeling import activations
 from quintain.optimization.configs import ranges
 
 Size = ranges.Size
@@ -41,7 +42,7 @@ class Sizes(base_config.Config):
 class BertSizes(Sizes):
     """Sizes of encoders made of BERT's blocks."""
 
-    hidden_activation: str = "gelu"
+    hidden_activation: activations.Name = "gelu"
     """Keras' name of the activation in the feed-forward parts; `gelu` is approximated by tanh."""
 
     intermediate_size: Size = 3072
@@ -123,7 +124,7 @@ class FNetEncoderConfig(Sizes):
     inner_dim: Size = 3072
     """Width inside the feed-forward parts."""
 
-    inner_activation: str = "gelu"
+    inner_activation: activations.Name = "gelu"
     """Keras' name of the activation in the feed-forward parts; `gelu` is approximated by tanh."""
 
     output_dropout: Rate = 0.1

@@ -176,6 +176,10 @@ def test_own_tsv_files_can_be_trained_on(tmp_path, quintain, tiny):
         ([LOCAL, "--tpu=local"], "runtime.tpu: got 'local' with distribution_strategy"),
         ([LOCAL, "--set", "runtime.worker_hosts=a:1"], "runtime.worker_hosts"),
         (
+            [LOCAL, "--set", "task.model.decoder.activation=rellu"],
+            "task.model.decoder.activation: got 'rellu', expected one of",
+        ),
+        (
             [LOCAL, "--set", "task.model.encoder.num_attention_heads=3"],
             "num_attention_heads: got 3",
         ),

@@ -1,3 +1,5 @@
+import typing
+
 import keras
 import numpy as np
 import pytest
@@ -43,6 +45,26 @@ def test_gelu_is_that_of_keras_and_has_a_second_derivative():
 
     for mine, other in zip(*found, strict=True):
         np.testing.assert_allclose(mine, other, atol=1e-8)
+
+
+def test_swiglu_gates_one_half_by_the_other():
+    gates, values = POINTS, np.cos(POINTS)
+    x = tf.constant(np.concatenate([gates, values])[np.newaxis], tf.float64)
+
+    output, gradient = differentiate(x, activations.get("swiglu"))
+
+    share = 1 / (1 + np.exp(-gates.astype("float64")))
+    slope = share * (1 + gates * (1 - share))
+    np.testing.assert_allclose(output[0], gates * share * values, rtol=1e-7)
+    np.testing.assert_allclose(gradient[0], [*(slope * values), *(gates * share)], rtol=1e-6)
+
+
+def test_every_name_that_a_config_may_have_is_an_activation():
+    for name in typing.get_args(activations.Name):
+        assert callable(activations.get(name)), name
+        assert callable(activations.get_approximate(name)), name
+    assert activations.get("gelu") is keras.activations.gelu
+    assert activations.get_name(activations.get("swiglu")) == "swiglu"
 
 
 def test_other_names_are_those_of_the_package():

@@ -37,10 +37,10 @@ def build_trained(**arguments):
 
 @pytest.mark.long(
     "Further cases of a test of which some run every time",
-    but=["factor-inner-num_layers-arguments1", "inner-arguments0"],
+    but=["factor-inner-num_layers-arguments1", "inner-arguments2"],
 )
 @pytest.mark.slow
-@pytest.mark.parametrize("arguments", [{}, {"use_bias": True}])
+@pytest.mark.parametrize("arguments", [{}, {"use_bias": True}, {"activation": "swiglu"}])
 @pytest.mark.parametrize(
     "change",
     [

@@ -335,6 +335,7 @@ def test_an_encoder_that_does_not_fit_is_an_error_and_nothing_is_loaded(changes,
     [
         ({"embed_start": False}, "task.model.embed_start: got false"),
         ({"num_attention_heads": 8}, r"as \[16, 8, 2\], in the checkpoint \[16, 4, 4\]"),
+        ({"activation": "swiglu"}, r"intermediate_dense/kernel.* \[16, 48\].*\[16, 24\]"),
         ({"use_bias": True}, "query_key_value.bias: no model/encoder_layer"),
     ],
 )

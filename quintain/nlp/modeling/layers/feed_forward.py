@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from quintain.kernels import dropout as dropout_kernel
 from quintain.kernels import feed_forward as kernel
+from quintain.modeling.activations import gated
 from quintain.nlp.modeling import activations
 from quintain.nlp.modeling.layers import dropout, own_classes, projection
 
@@ -28,7 +29,10 @@ def apply_activation(activation: Callable[[tf.Tensor], tf.Tensor], x: tf.Tensor)
 
 
 class FeedForward(keras.layers.Layer):
-    """Two dense layers with an activation between them, applied to each position."""
+    """Two dense layers with an activation between them, applied to each position.
+
+    Of a gated activation, `swiglu` or `glu`, the first layer is twice as wide as what it gives.
+    """
 
     def __init__(
         self,
@@ -45,14 +49,17 @@ class FeedForward(keras.layers.Layer):
         Args:
             width: Width of outputs.
             intermediate_size: Width between the two layers.
-            activation: Keras' name of the activation, or a function.
+            activation: Keras' name of the activation, `swiglu`, or a function.
             dropout_rate: Share of the intermediate values that training drops.
             dense_options: Returns what each of both layers is made with, such as its initializers.
             **kwargs: Arguments of a Keras layer.
         """
         super().__init__(**kwargs)
-        self.activation = keras.activations.get(activation)
-        self.expand = projection.Projection(intermediate_size, name="expand", **dense_options())
+        self.activation = activations.get(activation)
+        num_parts = 2 if self.activation in gated.GATED else 1
+        self.expand = projection.Projection(
+            intermediate_size, num_parts=num_parts, name="expand", **dense_options()
+        )
         self.contract = projection.Projection(width, name="contract", **dense_options())
         self.dropout = dropout.Dropout(dropout_rate)
         self.intermediate_size = intermediate_size

@@ -6,6 +6,7 @@ import keras
 import numpy as np
 
 from quintain.kernels import library, translation
+from quintain.modeling import activations
 from quintain.nlp.modeling import int8_weights
 from quintain.nlp.modeling.layers import own_classes
 from quintain.nlp.modeling.ops import decoding
@@ -13,6 +14,7 @@ from quintain.nlp.modeling.ops import decoding
 _ACTIVATIONS: Final = {
     keras.activations.relu: "relu",
     keras.activations.linear: "linear",
+    activations.swiglu: "swiglu",
 }
 
 
@@ -38,7 +40,7 @@ def find_reason(model: Any, options: decoding.DecodingOptions) -> str | None:
     for stack in stacks:
         for block in stack.blocks:
             if block.feed_forward.activation not in _ACTIVATIONS:
-                return "its activation is not relu"
+                return "its activation is neither relu nor swiglu"
             if block.feed_forward.intermediate_size % 4:
                 return "its inner width is no multiple of 4"
     return library.find_reason()

@@ -91,7 +91,8 @@ def search_by_tensorflow(model, sources_, options, prefixes=None):
 
 
 @pytest.mark.long(
-    "Further cases of a test of which some run every time", but=["options0", "options3", "options6"]
+    "Further cases of a test of which some run every time",
+    but=["options0", "options3", "options6", "options8"],
 )
 @pytest.mark.parametrize(
     ("kind", "options"),
@@ -104,6 +105,7 @@ def search_by_tensorflow(model, sources_, options, prefixes=None):
         ({"vocab_size": 11}, {"beam_size": 9, "num_outputs": 9, "min_length": 2}),
         ({"vocab_size": 5, "eos_id": [1, 2]}, {"beam_size": 7, "num_outputs": 7}),
         ({"vocab_size": 5}, {"no_repeat_ngram_size": 1, "min_length": 9}),
+        ({"activation": "swiglu"}, {}),
     ],
 )
 def test_ids_and_scores_are_those_of_the_operations(kind, options):
@@ -150,8 +152,9 @@ def test_neighbours_change_no_bit(precision):
     assert search(model, given, options, together=13) == alone
 
 
-def test_all_instruction_sets_round_to_the_same_integers():
-    model, given = build_model(), draw_sources(20)
+@pytest.mark.parametrize("activation", ["relu", "swiglu"])
+def test_all_instruction_sets_round_to_the_same_integers(activation):
+    model, given = build_model(activation=activation), draw_sources(20)
     options = decoding.DecodingOptions(precision="int8")
     found = {}
     limit = library.load().functions.quintain_limit_isa
