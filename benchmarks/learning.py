@@ -62,7 +62,7 @@ def set_rate(rate: float, warmup: float = 0.1) -> Record:
     }
 
 
-def set_sides(**fields: float) -> Record:
+def set_sides(**fields: float | str) -> Record:
     """Returns overrides for the same fields of encoder and decoder."""
     return {
         f"task.model.{side}.{field}": value
@@ -119,9 +119,13 @@ LEVERS: dict[str, Record] = {
     "qk norm": {"change.qk_norm": True},
     "value residual": {"change.value_residual": True},
     "relu squared": {"change.relu_squared": True},
-    "gated": {"change.gated": True},
+    "gated": set_sides(activation="swiglu", intermediate_size=680),
     "soft cap": {"change.soft_cap": True},
     "target noise": {"change.target_noise": True},
+    "frequency smoothing": {"change.frequency_smoothing": True},
+    "soap": {"change.soap": True},
+    "schedule-free": {"change.schedule_free": True, "clock.decay": 1e-6},
+    "bpe": {"vocabulary.type": "bpe"},
 }
 PARTS = ("train.tsv", "valid.tsv", "test.tsv")
 
@@ -131,15 +135,17 @@ def merge(lever: str) -> Record:
     return {path: value for part in lever.split("+") for path, value in LEVERS[part].items()}
 
 
-def build_vocabulary(corpus: pathlib.Path, size: int) -> pathlib.Path:
+def build_vocabulary(corpus: pathlib.Path, size: int, kind: str) -> pathlib.Path:
     """Returns the vocabulary of the training pairs; it is trained if it is not there yet."""
     from quintain.nlp.data import tokenizers
 
-    path = corpus / f"vocabulary-{size}.model"
+    path = corpus / f"vocabulary-{size}{'' if kind == 'unigram' else f'-{kind}'}.model"
     if not path.exists():
         sides = (corpus / "train.tsv").read_text(encoding="utf-8").replace("\t", "\n").splitlines()
         unfinished = path.with_suffix(".unfinished")
-        tokenizers.train_sentencepiece(iter(sides), str(unfinished), vocab_size=size)
+        tokenizers.train_sentencepiece(
+            iter(sides), str(unfinished), vocab_size=size, model_type=kind
+        )
         unfinished.rename(path)
     return path
 
@@ -214,6 +220,7 @@ def train(task: Record) -> None:
 
     import corpus as pairs
     import learning_levers
+    import learning_optimizers
 
     import quintain.registered_experiments  # noqa: F401 - registers the experiments
     from quintain.core import exp_factory, task_factory
@@ -231,7 +238,9 @@ def train(task: Record) -> None:
         del overrides[path]
     learning_levers.change([path.removeprefix("change.") for path in changes])
     corpus = pathlib.Path(task["corpus"])
-    vocabulary = build_vocabulary(corpus, overrides.pop("vocabulary", 8000))
+    vocabulary = build_vocabulary(
+        corpus, overrides.pop("vocabulary", 8000), overrides.pop("vocabulary.type", "unigram")
+    )
     params = exp_factory.get_exp_config("translation/small")
     overrides = {
         "task.train_data.input_path": str(corpus / "train.tsv"),
@@ -274,7 +283,9 @@ def train(task: Record) -> None:
             steps += 1
             tokens += logs["tokens_per_second"] * logs["step_ms"] / 1000
         before = time.process_time()
-        found = evaluation.run()
+        inner = learning_rate_scale.find_inner(trainer.optimizer)
+        with learning_optimizers.at_mean(inner, trainer.model.trainable_variables):
+            found = evaluation.run()
         line = {"secs": secs, "steps": steps, "tokens": round(tokens), **found}
         print(json.dumps(line), flush=True)
         if limit is not None and found["valid_loss"] > limit:

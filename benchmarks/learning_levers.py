@@ -5,14 +5,19 @@ compute by TensorFlow's operations where the package has native ones.
 """
 
 import itertools
+import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
+import learning_optimizers
+import numpy as np
 import tensorflow as tf
 
+from quintain.modeling import token_losses
 from quintain.nlp.modeling.layers import feed_forward, fused_attention, own_classes
 from quintain.nlp.modeling.models import seq2seq_transformer
+from quintain.nlp.tasks import translation
 
 
 def normalise_queries() -> None:
@@ -56,28 +61,11 @@ def _compute_attention_apart() -> None:
 
 def square_relu() -> None:
     """Has max(x, 0)^2 as the activation (So et al., 2021, arXiv:2109.08668)."""
-    _change_feed_forward(1.0, lambda x: tf.square(tf.nn.relu(x)))
-
-
-def gate_feed_forward() -> None:
-    """Has SwiGLU, of the same number of weights (Shazeer, 2020, arXiv:2002.05202)."""
-
-    def gate(x: tf.Tensor) -> tf.Tensor:
-        left, right = tf.split(x, 2, axis=-1)
-        return tf.nn.silu(left) * right
-
-    _change_feed_forward(2 / 3, gate, num_parts=2)
-
-
-def _change_feed_forward(
-    size: float, activate: Callable[[tf.Tensor], tf.Tensor], num_parts: int = 1
-) -> None:
     build = feed_forward.FeedForward.__init__
 
-    def build_changed(self: Any, width: int, intermediate_size: int, **kwargs: Any) -> None:
-        inner = round(intermediate_size * size / 8) * 8
-        build(self, width, num_parts * inner, **kwargs)
-        self.activation, self.intermediate_size = activate, inner
+    def build_changed(self: Any, *args: Any, **kwargs: Any) -> None:
+        build(self, *args, **kwargs)
+        self.activation = lambda x: tf.square(tf.nn.relu(x))
 
     feed_forward.FeedForward.__init__ = build_changed
 
@@ -107,6 +95,32 @@ def replace_targets(share: float = 0.1) -> None:
     seq2seq_transformer.Seq2SeqTransformer._predict = predict_with_noise
 
 
+def smooth_by_frequency() -> None:
+    """Spreads the smoothed share of a label over tokens by their frequency, not evenly."""
+
+    def build_losses(
+        self: Any, labels: tf.Tensor, logits: tf.Tensor, aux_losses: Any = None
+    ) -> Any:
+        losses, weights = token_losses.padded_cross_entropy(logits, labels, smoothing=0.0)
+        picked = tf.gather(logits, labels, axis=-1, batch_dims=labels.shape.rank)
+        expected = tf.tensordot(logits, count_tokens(self), 1)
+        losses += self.task_config.model.label_smoothing * weights * (picked - expected)
+        return tf.reduce_sum(losses) / tf.reduce_sum(weights)
+
+    translation.TranslationTask.build_losses = build_losses
+
+
+def count_tokens(task: Any) -> np.ndarray:
+    """Returns the shares `[V]` float32 of tokens in the targets of training."""
+    text = pathlib.Path(task.task_config.train_data.input_path).read_text(encoding="utf-8")
+    targets = [line.partition("\t")[2] for line in text.splitlines()]
+    tokenizer = task.target_tokenizer
+    with tf.init_scope():  # Losses are traced.
+        ids = tokenizer.tokenize(tf.constant(targets)).flat_values.numpy()
+    counts = np.bincount(ids, minlength=tokenizer.vocab_size)
+    return (counts / counts.sum()).astype("float32")
+
+
 def scale_outputs(model: keras.Model, factor: float) -> None:
     """Multiplies what the last projection of every part of a block starts as."""
     for weight in model.weights:
@@ -118,9 +132,11 @@ CHANGES: dict[str, Callable[[], None]] = {
     "qk_norm": normalise_queries,
     "value_residual": mix_first_values,
     "relu_squared": square_relu,
-    "gated": gate_feed_forward,
     "soft_cap": cap_logits,
     "target_noise": replace_targets,
+    "frequency_smoothing": smooth_by_frequency,
+    "soap": learning_optimizers.use_soap,
+    "schedule_free": learning_optimizers.use_schedule_free,
 }
 
 
