@@ -29,8 +29,8 @@ struct Matrix {
 
 }  // namespace quintain
 
-// Writes activation(x * matrix + bias) for `rows` rows, not with kSwiglu. `scratch` has room for rows * (inputs + 4)
-// bytes in int8, twice that in bfloat16.
+// Writes activation(x * matrix + bias) for `rows` rows; kSwiglu, which halves rows, is not for it.
+// `scratch` has room for rows * (inputs + 4) bytes in int8, twice that in bfloat16.
 QUINTAIN_EACH_ISA(void multiply(const Matrix& matrix, const float* x, int64_t rows,
                                 Activation activation, float* y, int64_t y_stride, void* scratch);)
 
