@@ -1,7 +1,7 @@
 """Optimizers as levers of `learning.py`: each replaces what `Adam` does, for one process.
 
 All take the rate, `beta_1`, `beta_2` and `epsilon` of the experiment's Adam, and its factors of the
-rate. Both corrected means of Adam are `m / (1 - beta_1^t)` and `v / (1 - beta_2^t)`.
+rate.
 """
 
 import contextlib

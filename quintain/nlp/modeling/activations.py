@@ -39,6 +39,7 @@ def get_name(activation: Activation) -> Any:
     """Returns the name of an activation; its config where it has none."""
     if activation in (approximate_gelu, activations.gelu):
         return "gelu"
-    if activation is activations.swiglu:
-        return "swiglu"
+    name = getattr(activation, "__name__", "")
+    if getattr(activations, name, None) is activation:
+        return name
     return keras.activations.serialize(activation)

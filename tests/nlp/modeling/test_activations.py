@@ -64,7 +64,8 @@ def test_every_name_that_a_config_may_have_is_an_activation():
         assert callable(activations.get(name)), name
         assert callable(activations.get_approximate(name)), name
     assert activations.get("gelu") is keras.activations.gelu
-    assert activations.get_name(activations.get("swiglu")) == "swiglu"
+    for name in ("hard_sigmoid", "identity", "relu6", "simple_swish", "swiglu"):
+        assert activations.get_name(activations.get_approximate(name)) == name
 
 
 def test_other_names_are_those_of_the_package():

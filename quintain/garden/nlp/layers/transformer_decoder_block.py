@@ -8,6 +8,7 @@ from typing_extensions import override
 
 from quintain.garden.nlp.attention import cached_attention, multi_channel_attention
 from quintain.modeling import tf_utils
+from quintain.nlp.modeling import activations
 from quintain.nlp.modeling.layers import (
     block_inputs,
     decoder_block,
@@ -71,7 +72,7 @@ class TransformerDecoderBlock(decoder_block.DecoderBlock):
         self.given = given
         self.num_attention_heads = num_attention_heads
         self.intermediate_size = intermediate_size
-        self.intermediate_activation = keras.activations.get(intermediate_activation)
+        self.intermediate_activation = activations.get(intermediate_activation)
         self.dropout_rate = dropout_rate
         self.attention_dropout_rate = attention_dropout_rate
         self.multi_channel_cross_attention = multi_channel_cross_attention

@@ -37,7 +37,7 @@ class AlbertEncoder(text_encoder.TextEncoder):
         dict_outputs: bool = False,
         **kwargs: Any,
     ) -> None:
-        activation = keras.activations.get(activation)
+        activation = activations.get(activation)
         super().__init__(
             vocab_size,
             hidden_size,

@@ -35,7 +35,7 @@ class _Bert(text_encoder.TextEncoder):
         for other, name in _OTHER_NAMES.items():
             if other in kwargs:
                 sizes[name] = kwargs.pop(other)
-        activation = keras.activations.get(sizes["inner_activation"])
+        activation = activations.get(sizes["inner_activation"])
         initializer = keras.initializers.get(sizes["initializer"])
         text_encoder.TextEncoder.__init__(
             self,

@@ -55,7 +55,7 @@ class FNet(text_encoder.TextEncoder):
             ValueError: If there is no such mechanism.
         """
         given = constructed_model.arguments(locals())
-        inner_activation = keras.activations.get(inner_activation)
+        inner_activation = activations.get(inner_activation)
         super().__init__(
             vocab_size,
             hidden_size,
