@@ -51,7 +51,7 @@ def verify(
     Args:
         directory: Directory of the run.
         settings: Content of its `params.yaml`; None does not compare it.
-        expected: Identity, or its first letters, that a receipt of the run has to have.
+        expected: Whole identity that a receipt of the run has to have.
 
     Raises:
         CheckpointError: If there is no receipt.
@@ -92,10 +92,9 @@ def verify(
     if newest is not None:
         findings += _check_settings(newest, settings)
     head = newest.identity if newest else (receipts.hash_json(chain[-1]) if chain else "")
-    if expected and not any(one.startswith(expected) for one in [*known, head]):
-        findings.append(
-            Finding(receipts.CHAIN_FILE, f"no receipt has the identity {expected}, which you gave.")
-        )
+    if expected is not None and expected not in {*known, head}:
+        reason = f"no receipt has exactly the identity {expected!r}, which you gave."
+        findings.append(Finding(receipts.CHAIN_FILE, reason))
     return Verification(findings, num_checkpoints, max(len(chain), num_checkpoints), head)
 
 

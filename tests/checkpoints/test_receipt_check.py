@@ -142,8 +142,8 @@ def test_names_a_history_that_was_written_anew(run):
     _save(run, [1, 2, 3], [0.5, 0.25, 0.0625])
 
     assert _verify(run) == []
-    assert _verify(run, identity[:16]) == [
-        f"receipts.jsonl: no receipt has the identity {identity[:16]}, which you gave."
+    assert _verify(run, identity) == [
+        f"receipts.jsonl: no receipt has exactly the identity {identity!r}, which you gave."
     ]
 
 

@@ -12,7 +12,7 @@ from quintain.cli.lazy_group import FlagCommand
 @click.option(
     "--expect",
     metavar="HASH",
-    help="Identity of a receipt that you noted before: the run has to hold it.",
+    help="Whole identity of a receipt that you noted before: the run has to hold it.",
 )
 @click.option(
     "--from",
