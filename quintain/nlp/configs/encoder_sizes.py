@@ -42,7 +42,7 @@ class Sizes(base_config.Config):
 class BertSizes(Sizes):
     """Sizes of encoders made of BERT's blocks."""
 
-    hidden_activation: activations.Name = "gelu"
+    hidden_activation: activations.FeedForwardName = "gelu"
     """Keras' name of the activation in the feed-forward parts; `gelu` is approximated by tanh."""
 
     intermediate_size: Size = 3072
@@ -124,7 +124,7 @@ class FNetEncoderConfig(Sizes):
     inner_dim: Size = 3072
     """Width inside the feed-forward parts."""
 
-    inner_activation: activations.Name = "gelu"
+    inner_activation: activations.FeedForwardName = "gelu"
     """Keras' name of the activation in the feed-forward parts; `gelu` is approximated by tanh."""
 
     output_dropout: Rate = 0.1

@@ -29,7 +29,7 @@ class EncDecoder(base_config.Config):
     intermediate_size: ranges.Size = 2048
     """Width of the feed-forward layer between its two projections."""
 
-    activation: activations.Name = "relu"
+    activation: activations.FeedForwardName = "relu"
     """Activation of the feed-forward layer. Gated ones, `swiglu` and `glu`, have twice the weights
     of `intermediate_size` in the first projection: two thirds of the size cost the same."""
 

@@ -11,13 +11,16 @@ from quintain.modeling.activations import approximate_gelu as approximate_gelu
 Activation = Callable[..., Any]
 
 Name: TypeAlias = Literal[
-    "approximate_gelu", "celu", "elu", "exponential", "gelu", "glu", "hard_shrink", "hard_sigmoid",
+    "approximate_gelu", "celu", "elu", "exponential", "gelu", "hard_shrink", "hard_sigmoid",
     "hard_silu", "hard_swish", "hard_tanh", "identity", "leaky_relu", "linear", "log_sigmoid",
     "log_softmax", "mish", "relu", "relu6", "selu", "sigmoid", "silu", "simple_swish",
     "soft_shrink", "softmax", "softplus", "softsign", "sparse_plus", "sparse_sigmoid", "sparsemax",
-    "squareplus", "swiglu", "swish", "tanh", "tanh_shrink", "threshold",
+    "squareplus", "swish", "tanh", "tanh_shrink", "threshold",
 ]  # fmt: skip
-"""Names that configs may have: Keras', and those of `quintain.modeling.activations`."""
+"""Names that heads may have: Keras', and those of `quintain.modeling.activations`."""
+
+FeedForwardName: TypeAlias = Literal[Name, "glu", "swiglu"]
+"""Names that feed-forward parts may have, which are twice as wide before a gated linear unit."""
 
 
 def get(identifier: Any) -> Activation:

@@ -60,7 +60,7 @@ def test_swiglu_gates_one_half_by_the_other():
 
 
 def test_every_name_that_a_config_may_have_is_an_activation():
-    for name in typing.get_args(activations.Name):
+    for name in typing.get_args(activations.FeedForwardName):
         assert callable(activations.get(name)), name
         assert callable(activations.get_approximate(name)), name
     assert activations.get("gelu") is keras.activations.gelu

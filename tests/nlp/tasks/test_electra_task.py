@@ -120,6 +120,24 @@ def test_embeddings_that_fit_one_model_only_are_an_error():
         make_task({"hidden_size": 4}).build_model()
 
 
+def test_a_gated_activation_is_for_the_discriminator_alone():
+    gated = {"hidden_activation": "swiglu"}
+
+    assert make_task(discriminator=gated).build_model().trainable_variables
+    with pytest.raises(errors.ConfigError, match=r"bert\.hidden_activation: got 'swiglu'"):
+        make_task(generator=gated).build_model()
+
+
+@pytest.mark.parametrize("name", ["glu", "swiglu"])
+def test_heads_have_no_gated_activation(name):
+    for build in (
+        lambda: bert.PretrainerConfig(mlm_activation=name),
+        lambda: bert.ClsHeadConfig(activation=name),
+    ):
+        with pytest.raises(errors.ConfigError, match=rf"activation: got '{name}'"):
+            build().validate()
+
+
 def test_training_draws_other_words_each_time_and_evaluation_the_same():
     few = {"vocab_size": 9}  # The generator is often right by chance.
     model = make_task(few, few).build_model()
