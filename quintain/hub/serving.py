@@ -3,74 +3,40 @@
 Shapes:
     B  examples in the batch
     C  classes
-    F  text fields of an example
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import keras
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.core import export_base
+from quintain.core import export_base, text_prediction
 from quintain.hub import chat, configs, heads
 from quintain.hub.images import detection, segmentation
 from quintain.vision import image_serving
 
 
-class TextPrediction(export_base.ExportModule):
-    """Classifies texts, or pairs of them."""
+def build_text_prediction(
+    params: configs.HubConfig, model: keras.Model, head: heads.TextClassification
+) -> text_prediction.TextPrediction:
+    """Returns what serves a classifier of texts."""
+    num_fields, labels = len(params.train_data.fields), head.list_names()
 
-    kind: ClassVar = "sentence_prediction"
+    @tf.function(input_signature=[tf.TensorSpec(None, tf.string)])
+    def predict_texts(texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        inputs = head.tokenize(tf.reshape(texts, [-1, num_fields]), num_fields)
+        return text_prediction.describe_classes(model(inputs, training=False), labels)
 
-    function_keys: ClassVar = {
-        "serve": tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY,
-        "serve_single": "serve_single",
-    }
-
-    def __init__(
-        self, params: configs.HubConfig, model: keras.Model, head: heads.TextClassification
-    ) -> None:
-        """Takes the parts of a task."""
-        super().__init__(params, model)
-        self.preprocessor = head.preprocessor
-        self.num_fields = num_fields = len(params.train_data.fields)
-        self.labels = labels = head.list_names()
-
-        @tf.function(input_signature=[tf.TensorSpec(None, tf.string)])
-        def predict_texts(texts: tf.Tensor) -> dict[str, tf.Tensor]:
-            inputs = head.tokenize(tf.reshape(texts, [-1, num_fields]), num_fields)
-            return describe_classes(model(inputs, training=False), labels)
-
-        # It does not need this module, which a classifier does not keep.
-        self.predictor = predict_texts
-
-    @override
-    @tf.function
-    def serve(self, inputs: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Predicts strings `[B]`, or `[B, F]` of several fields; see `describe_classes`."""
-        return self.predictor(inputs)
-
-    @tf.function
-    def serve_single(self, inputs: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Predicts one string, or one example `[F]` of several fields."""
-        return {name: value[0] for name, value in self.predictor(inputs[tf.newaxis]).items()}
-
-    @override
-    def get_inference_signatures(self, function_keys: dict[str, str]) -> Mapping[str, Any]:
-        example = [] if self.num_fields == 1 else [self.num_fields]
-        shapes = {"serve": [None, *example], "serve_single": example}
-        return {
-            signature: self.find_function(name).get_concrete_function(
-                tf.TensorSpec(shapes[name], tf.string, name="inputs")
-            )
-            for name, signature in function_keys.items()
-        }
-
-    @override
-    def describe(self) -> dict[str, Any]:
-        return {"num_fields": self.num_fields, "labels": list(self.labels)}
+    return text_prediction.TextPrediction(
+        params,
+        model,
+        predict_texts,
+        preprocessor=head.preprocessor,
+        num_fields=num_fields,
+        labels=labels,
+    )
 
 
 class ImagePrediction(export_base.ExportModule):
@@ -88,12 +54,12 @@ class ImagePrediction(export_base.ExportModule):
     @override
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name=image_serving.INPUT)])
     def serve(self, image_bytes: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Predicts the files `[B]`; see `describe_classes`."""
+        """Predicts the files `[B]`; see `text_prediction.describe_classes`."""
         shape = self.model.inputs[0].shape[1:]
         images = tf.map_fn(
             self.head.convert, image_bytes, fn_output_signature=tf.TensorSpec(shape, tf.float32)
         )
-        return describe_classes(self.model(images, training=False), self.labels)
+        return text_prediction.describe_classes(self.model(images, training=False), self.labels)
 
     @override
     def get_inference_signatures(self, function_keys: dict[str, str]) -> Mapping[str, Any]:
@@ -167,17 +133,6 @@ class BoxPrediction(ImagePrediction):
     @override
     def describe(self) -> dict[str, Any]:
         return {**super().describe(), "count_output": detection.NUM_BOXES}
-
-
-def describe_classes(logits: tf.Tensor, labels: Sequence[str]) -> dict[str, tf.Tensor]:
-    """Returns logits `[B, C]`, their probabilities, and the best classes `[B]` and their names."""
-    classes = tf.argmax(logits, axis=1, output_type=tf.int32)  # [B]
-    return {
-        "logits": logits,
-        "probabilities": tf.nn.softmax(tf.cast(logits, tf.float32)),
-        "classes": classes,
-        "labels": tf.gather(tf.constant(list(labels)), classes),
-    }
 
 
 class ChatModule(export_base.ExportModule):

@@ -193,7 +193,7 @@ class HubTask(base_task.Task):
         """
         model = self.build_merged(model)
         if isinstance(self.head, heads.TextClassification) and self.head.has_classes:
-            return serving.TextPrediction(self.task_config, model, self.head)
+            return serving.build_text_prediction(self.task_config, model, self.head)
         if isinstance(self.head, segmentation.SemanticSegmentation):
             return serving.MaskPrediction(self.task_config, model, self.head)
         if isinstance(self.head, heads.ImageClassification):

@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from quintain import errors
+from quintain.core import text_prediction
 from quintain.hub import configs as hub_configs
 from quintain.nlp.tasks import prediction_serving, sentence_prediction
 from quintain.serving import exporter, servable, text_tensors, trained_run
@@ -70,7 +71,7 @@ class Classifier:
         kinds = (sentence_prediction.SentencePredictionConfig, hub_configs.HubConfig)
         run = trained_run.load(model_dir, kinds, checkpoint=checkpoint)
         if isinstance(run.task, sentence_prediction.SentencePredictionTask):
-            return cls.from_module(prediction_serving.TextPrediction(run.task, run.model))
+            return cls.from_module(prediction_serving.build_text_prediction(run.task, run.model))
         return cls.from_module(run.task.build_export_module(run.model))
 
     @classmethod
@@ -82,7 +83,7 @@ class Classifier:
             ConfigError: If `params.yaml` is missing or can't be read.
         """
         if exporter.is_export(model_dir):
-            return exporter.find_kind(model_dir) == prediction_serving.TextPrediction.kind
+            return exporter.find_kind(model_dir) == text_prediction.TextPrediction.kind
         if servable.find_keras_file(model_dir):
             return False
         config = trained_run.find_task_config(model_dir, checkpoint=checkpoint)
@@ -95,7 +96,7 @@ class Classifier:
 
     @classmethod
     def from_module(cls, module: Any) -> "Classifier":
-        """Returns the classifier of a `TextPrediction`, of `nlp` or of `hub`."""
+        """Returns the classifier of a `TextPrediction`."""
         return cls(module.predictor, labels=module.labels, num_fields=module.num_fields)
 
     @classmethod

@@ -71,7 +71,8 @@ class ElectraPretrainTask(masked_lm.MaskedLMTask):
         """Builds the model of a config; None takes `task.model`.
 
         Raises:
-            ConfigError: If the embeddings that both are to share fit one of them only.
+            ConfigError: If the generator can't have the discriminator's embeddings, or its head
+                the activation.
         """
         config = params or self._electra
         discriminator = encoders.build_task_encoder(
@@ -79,7 +80,11 @@ class ElectraPretrainTask(masked_lm.MaskedLMTask):
         )
         table = discriminator.get_embedding_table()
         chosen: Any = config.generator_encoder.get()
-        _check_activation(chosen.hidden_activation, config.generator_encoder.type)
+        if chosen.hidden_activation not in typing.get_args(activations.Name):
+            raise errors.ConfigError(
+                f"task.model.generator_encoder.{config.generator_encoder.type}.hidden_activation: "
+                f"got {chosen.hidden_activation!r}, expected 'gelu' or another that is not gated."
+            )
         if config.tie_embeddings:
             _check_tied(chosen, config.generator_encoder.type, tuple(table.shape))
         generator = encoders.build_task_encoder(
@@ -161,16 +166,6 @@ class ElectraPretrainTask(masked_lm.MaskedLMTask):
         for name, parts in updates.items():
             by_name[name].update_state(*(tf.reshape(part, [-1]) for part in parts))
         by_name["total_loss"].update_state(self.build_losses(labels, model_outputs))
-
-
-def _check_activation(name: str, kind: str | None) -> None:
-    """Checks that the generator's head can have its encoder's activation."""
-    if name not in typing.get_args(activations.Name):
-        raise errors.ConfigError(
-            f"task.model.generator_encoder.{kind}.hidden_activation: got {name!r}, a gated linear "
-            "unit, which the generator's head for masked words can not have; the discriminator "
-            "can. Expected an activation such as 'gelu'."
-        )
 
 
 def _check_tied(chosen: Any, kind: str | None, shape: tuple[int, int]) -> None:

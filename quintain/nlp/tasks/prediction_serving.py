@@ -7,73 +7,19 @@ Shapes:
     N  examples of a data set
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 from typing_extensions import override
 
-from quintain.core import base_task, export_base
+from quintain.core import base_task, export_base, text_prediction
 from quintain.nlp.data import bert_inputs, sentence_prediction_dataloader
 from quintain.settings import config_definitions as cfg
 
 Predictor = Callable[[tf.Tensor], dict[str, tf.Tensor]]
-
-
-class TextPrediction(export_base.ExportModule):
-    """Classifies texts or pairs of texts, or gives them a number."""
-
-    kind: ClassVar = "sentence_prediction"
-
-    function_keys: ClassVar = {
-        "serve": tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY,
-        "serve_single": "serve_single",
-    }
-
-    def __init__(self, task: Any, model: keras.Model) -> None:
-        """Takes the parts of a `BertClassifier`'s task.
-
-        Raises:
-            ConfigError: If the task's data are no text.
-        """
-        super().__init__(task.task_config, model)
-        self.processor = task.text_processor
-        self.predictor = task.build_predictor(model)
-        self.num_fields = task.num_fields
-        self.labels = task.class_names
-
-    @override
-    @tf.function
-    def serve(self, inputs: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Predicts strings `[B]`, or `[B, F]` of several fields.
-
-        Returns:
-            What `SentencePredictionTask.build_predictor` gives.
-        """
-        return self.predictor(inputs)
-
-    @tf.function
-    def serve_single(self, inputs: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Predicts one string, or one example `[F]` of several fields."""
-        return {name: value[0] for name, value in self.predictor(inputs[tf.newaxis]).items()}
-
-    @override
-    def get_inference_signatures(self, function_keys: dict[str, str]) -> Mapping[str, Any]:
-        example = [] if self.num_fields == 1 else [self.num_fields]
-        shapes = {"serve": [None, *example], "serve_single": example}
-        return {
-            signature: self.find_function(name).get_concrete_function(
-                tf.TensorSpec(shapes[name], tf.string, name="inputs")
-            )
-            for name, signature in function_keys.items()
-        }
-
-    @override
-    def describe(self) -> dict[str, Any]:
-        labels = None if self.labels is None else list(self.labels)
-        return {"num_fields": self.num_fields, "labels": labels}
 
 
 class ServesPredictions(base_task.Task):
@@ -94,8 +40,24 @@ class ServesPredictions(base_task.Task):
         """Returns the prediction of text; of a run on records that of their token ids."""
         kind = sentence_prediction_dataloader.SentencePredictionTextDataConfig
         if isinstance(self.task_config.train_data, kind):
-            return TextPrediction(self, model)
+            return build_text_prediction(self, model)
         return super().build_export_module(model)
+
+
+def build_text_prediction(task: Any, model: keras.Model) -> text_prediction.TextPrediction:
+    """Returns what serves a `BertClassifier` of a task.
+
+    Raises:
+        ConfigError: If the task's data are no text.
+    """
+    return text_prediction.TextPrediction(
+        task.task_config,
+        model,
+        task.build_predictor(model),
+        preprocessor=task.text_processor,
+        num_fields=task.num_fields,
+        labels=task.class_names,
+    )
 
 
 def build_predictor(
@@ -114,9 +76,9 @@ def build_predictor(
         label_names: Names of the classes, in the order of their ids; None for regression.
 
     Returns:
-        A function of `[B, F]` or, of one field, `[B]` strings that gives `logits` `[B, C]` float32;
-        of classes also `probabilities` `[B, C]` float32, `classes` `[B]` int32 and `labels` `[B]`
-        string; of a regression `scores` `[B]` float32.
+        A function of `[B, F]` or, of one field, `[B]` strings. It gives what
+        `text_prediction.describe_classes` does; of a regression `logits` `[B, 1]` and `scores`
+        `[B]` float32.
     """
 
     @tf.function(input_signature=[tf.TensorSpec(None, tf.string)])
@@ -125,16 +87,9 @@ def build_predictor(
         logits = model(processor(fields), training=False)  # [B, C]
         if label_names is None:
             return {"logits": logits, "scores": tf.reshape(logits, [-1])}
-        classes = tf.argmax(logits, axis=1, output_type=tf.int32)  # [B]
-        return {
-            "logits": logits,
-            "probabilities": tf.nn.softmax(logits),
-            "classes": classes,
-            "labels": tf.gather(tf.constant(list(label_names)), classes),
-        }
+        return text_prediction.describe_classes(logits, label_names)
 
-    predictor: Predictor = predict_texts
-    return predictor
+    return predict_texts
 
 
 def predict(

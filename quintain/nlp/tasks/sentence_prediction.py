@@ -369,8 +369,5 @@ class SentencePredictionTask(prediction_serving.ServesPredictions):
             ConfigError: If the training data is not text.
         """
         return prediction_serving.build_predictor(
-            model,
-            self.text_processor,
-            num_fields=self.num_fields,
-            label_names=self.class_names,
+            model, self.text_processor, num_fields=self.num_fields, label_names=self.class_names
         )
