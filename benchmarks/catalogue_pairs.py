@@ -1,9 +1,11 @@
 """Builds translation corpora from the message catalogues (`*.mo`) of this machine's programs.
 
 python benchmarks/catalogue_pairs.py DIR LANGUAGE [LANGUAGE ...] [--locale-dir=/usr/share/locale]
+    [--together]
 
 writes DIR/LANGUAGE/train.tsv, valid.tsv and test.tsv, lines of English, tab and translation. The
-part of a message depends on its English alone, so that languages share them.
+part of a message depends on its English alone, so that languages share them. `--together` writes
+one corpus of all languages, DIR/together, whose English begins with the language, as in `<de>`.
 """
 
 import argparse
@@ -35,14 +37,20 @@ def main() -> None:
     parser.add_argument(
         "--locale-dir", type=pathlib.Path, default=pathlib.Path("/usr/share/locale")
     )
+    parser.add_argument("--together", action="store_true", help="write one corpus of all")
     options = parser.parse_args()
+    corpora: dict[str, dict[str, list[str]]] = {}
     for language in options.languages:
-        parts: dict[str, list[str]] = {"train": [], "valid": [], "test": []}
+        corpus = corpora.setdefault(
+            "together" if options.together else language, {"train": [], "valid": [], "test": []}
+        )
+        mark = f"<{language}> " if options.together else ""
         for source, target in sorted(read_pairs(options.locale_dir / language).items()):
-            parts[make_corpus.choose_part(source)].append(f"{source}\t{target}\n")
+            corpus[make_corpus.choose_part(source)].append(f"{mark}{source}\t{target}\n")
+    for name, parts in corpora.items():
         if not all(parts.values()):
-            parser.error(f"{options.locale_dir / language} has too few messages")
-        folder = options.output / language
+            parser.error(f"{name}: {options.locale_dir} has too few messages")
+        folder = options.output / name
         folder.mkdir(parents=True, exist_ok=True)
         for part, lines in parts.items():
             random.Random(0).shuffle(lines)

@@ -22,6 +22,7 @@ Runs are lines of the results file. A second call skips what is there, also afte
 """
 
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -76,6 +77,7 @@ NO_DROPOUT = {
     **set_sides(dropout_rate=0.0, attention_dropout_rate=0.0, intermediate_dropout=0.0),
 }
 ONE_RATE = {f"{OPTIMIZER}.adam.beta_2": 0.98, f"{OPTIMIZER}.adam.learning_rate_factors": None}
+CONSTANT = {"clock.decay": 1e-6}
 LEVERS: dict[str, Record] = {
     "default": {},
     "budget": {**set_rate(1e-3), **ONE_RATE},
@@ -125,7 +127,12 @@ LEVERS: dict[str, Record] = {
     "target noise": {"change.target_noise": True},
     "frequency smoothing": {"change.frequency_smoothing": True},
     "soap": {"change.soap": True},
-    "schedule-free": {"change.schedule_free": True, "clock.decay": 1e-6},
+    "schedule-free": {"change.schedule_free": True, **CONSTANT},
+    "constant rate": CONSTANT,
+    "average 0.9": {"trainer.optimizer_config.ema": {"average_decay": 0.9}},
+    "average 0.98": {"trainer.optimizer_config.ema": {"average_decay": 0.98}},
+    "late dropout": {"clock.dropout": 0.5},
+    "r-drop": {"change.r_drop": True},
     "bpe": {"vocabulary.type": "bpe"},
 }
 PARTS = ("train.tsv", "valid.tsv", "test.tsv")
@@ -233,6 +240,7 @@ def train(task: Record) -> None:
     warmup = overrides.pop("clock.warmup", None)
     decay = overrides.pop("clock.decay", None)
     phases = overrides.pop("clock.phases", ())
+    dropout_start = overrides.pop("clock.dropout", 0.0)
     outputs = overrides.pop("outputs", 1.0)
     changes = [path for path in overrides if path.startswith("change.")]
     for path in changes:
@@ -263,6 +271,7 @@ def train(task: Record) -> None:
         built = task_factory.get_task(params.task, logging_dir="")
         trainer = train_utils.create_trainer(params, built, train=True, evaluate=False)
     learning_levers.scale_outputs(trainer.model, outputs)
+    dropout = learning_levers.LateDropout(trainer, dropout_start)
     data = learning_levers.Phases(trainer, params.task.train_data, phases)
     evaluation = Evaluation(trainer.model, vocabulary, task)
     if warmup is not None:
@@ -275,6 +284,10 @@ def train(task: Record) -> None:
     for point, limit in zip(task["points"], task["limits"], strict=True):
         while (secs := time.process_time() - start) < point:
             data.enter(secs / end)
+            if dropout.enter(secs / end):  # A rate that changes in the graph would not be traced.
+                before = time.process_time()
+                trainer.train(tf.constant(1))
+                start += time.process_time() - before
             if warmup is not None:
                 previous, factor = factor, pairs.scale_rate(secs / end, warmup, decay)
                 learning_rate_scale.scale(trainer.optimizer, factor=factor, previous=previous)
@@ -285,7 +298,10 @@ def train(task: Record) -> None:
             tokens += logs["tokens_per_second"] * logs["step_ms"] / 1000
         before = time.process_time()
         inner = learning_rate_scale.find_inner(trainer.optimizer)
-        with learning_optimizers.at_mean(inner, trainer.model.trainable_variables):
+        with (
+            learning_optimizers.at_mean(inner, trainer.model.trainable_variables),
+            trainer.average.averaged() if trainer.average else contextlib.nullcontext(),
+        ):
             found = evaluation.run()
         line = {"secs": secs, "steps": steps, "tokens": round(tokens), **found}
         print(json.dumps(line), flush=True)

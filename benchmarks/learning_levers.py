@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from quintain.modeling import token_losses
-from quintain.nlp.modeling.layers import feed_forward, fused_attention, own_classes
+from quintain.nlp.modeling.layers import dropout, feed_forward, fused_attention, own_classes
 from quintain.nlp.modeling.models import seq2seq_transformer
 from quintain.nlp.tasks import translation
 
@@ -110,6 +110,31 @@ def smooth_by_frequency() -> None:
     translation.TranslationTask.build_losses = build_losses
 
 
+def train_twice(weight: float = 2.5) -> None:
+    """Has each batch twice, with two dropouts that are to predict alike (arXiv:2106.14448).
+
+    To the mean of both losses, `weight` times the mean of the two divergences between their
+    predictions is added: R-Drop with an alpha of twice that.
+    """
+    build = translation.TranslationTask.build_losses
+
+    def split_inputs(self: Any, inputs: Any) -> Any:
+        both = {name: tf.concat([ids, ids], axis=0) for name, ids in inputs.items()}
+        return both, both["targets"]
+
+    def build_losses(
+        self: Any, labels: tf.Tensor, logits: tf.Tensor, aux_losses: Any = None
+    ) -> Any:
+        first, second = tf.split(tf.nn.log_softmax(logits), 2)
+        distances = tf.reduce_sum((tf.exp(first) - tf.exp(second)) * (first - second), axis=-1)
+        is_token = tf.cast(tf.split(labels, 2)[0] > 0, distances.dtype)
+        distance = tf.reduce_sum(distances * is_token) / tf.reduce_sum(is_token)
+        return build(self, labels, logits, aux_losses) + weight * distance / 2
+
+    translation.TranslationTask.split_inputs = split_inputs
+    translation.TranslationTask.build_losses = build_losses
+
+
 def count_tokens(task: Any) -> np.ndarray:
     """Returns the shares `[V]` float32 of tokens in the targets of training."""
     text = pathlib.Path(task.task_config.train_data.input_path).read_text(encoding="utf-8")
@@ -135,6 +160,7 @@ CHANGES: dict[str, Callable[[], None]] = {
     "soft_cap": cap_logits,
     "target_noise": replace_targets,
     "frequency_smoothing": smooth_by_frequency,
+    "r_drop": train_twice,
     "soap": learning_optimizers.use_soap,
     "schedule_free": learning_optimizers.use_schedule_free,
 }
@@ -164,3 +190,26 @@ class Phases:
             data = self._config.replace(**due[-1][1])
             self._trainer._train_dataset = self._trainer._build_dataset(data)
             self._trainer.train_iterator = None  # The traced loop stays.
+
+
+class LateDropout:
+    """Dropout that begins at a share of the time."""
+
+    def __init__(self, trainer: Any, start: float) -> None:
+        self._trainer, self._start = trainer, start
+        layers = [
+            layer for layer in trainer.model._flatten_layers() if isinstance(layer, dropout.Dropout)
+        ]
+        self._generators = {layer: layer.seed_generator for layer in layers} if start else {}
+        for layer in self._generators:
+            layer.seed_generator = None
+
+    def enter(self, share: float) -> bool:
+        """Begins, if it is time; returns whether the next step is traced again."""
+        is_due = bool(self._generators) and share >= self._start
+        if is_due:
+            for layer, generator in self._generators.items():
+                layer.seed_generator = generator
+            self._generators = {}
+            self._trainer._train_loop_fn = None
+        return is_due
