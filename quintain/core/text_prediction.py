@@ -36,10 +36,9 @@ class TextPrediction(export_base.ExportModule):
         num_fields: int,
         labels: Sequence[str] | None,
     ) -> None:
-        """Stores the parts.
+        """Stores the parts; `predictor`, a function of the graph, takes what `serve` does.
 
-        `predictor`, a function of the graph, gives the outputs of strings `[B]` or `[B, F]`; of
-        classes, which have `labels`, those of `describe_classes`.
+        Of classes, which have `labels`, it gives what `describe_classes` does.
         """
         super().__init__(params, model, preprocessor=preprocessor)
         self.num_fields = num_fields

@@ -26,8 +26,6 @@ if typing.TYPE_CHECKING:
     from quintain.store import reading
     from quintain.store import store as store_lib
 
-_MIN_PREFIX = 4
-
 
 class DirectCalls(calls.Calls):
     """Reads from a store, also where no master runs.
@@ -295,9 +293,8 @@ class DirectCalls(calls.Calls):
             try:
                 return session.get_checkpoint(uuid)
             except errors.NotFoundError:
-                if len(uuid) < _MIN_PREFIX:
-                    raise
-                found = [one for one in session.list_checkpoints() if one.uuid.startswith(uuid)]
+                known = session.list_checkpoints()
+                found = [one for one in known if kinds.checkpoint.is_short_for(uuid, one.uuid)]
                 if not found:
                     raise
         if len(found) > 1:

@@ -89,7 +89,7 @@ def _choose(
     chosen = []
     for name in names:
         fitting = [one for one in found if one.name == name] or [
-            one for one in found if one.name.startswith(name)
+            one for one in found if checkpoint_lib.is_short_for(name, one.name)
         ]
         if len(fitting) != 1:
             raise errors.NotFoundError(

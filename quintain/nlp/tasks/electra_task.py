@@ -71,8 +71,7 @@ class ElectraPretrainTask(masked_lm.MaskedLMTask):
         """Builds the model of a config; None takes `task.model`.
 
         Raises:
-            ConfigError: If the generator can't have the discriminator's embeddings, or its head
-                the activation.
+            ConfigError: If the generator can't have the embeddings of both, or the activation.
         """
         config = params or self._electra
         discriminator = encoders.build_task_encoder(

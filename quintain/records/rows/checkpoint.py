@@ -82,3 +82,8 @@ class Orphan:
     def name(self) -> str:
         """Name of the directory: the UUID of a checkpoint, or of something unfinished."""
         return self.path.rpartition("/")[2]
+
+
+def is_short_for(text: str, uuid: str) -> bool:
+    """Returns whether a text is the beginning of a UUID that users may give: four letters."""
+    return len(text) >= 4 and uuid.startswith(text)

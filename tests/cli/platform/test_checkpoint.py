@@ -135,6 +135,7 @@ def test_without_a_terminal_to_ask_at_the_option_is_named(
         (["--delete"], "give names of the list, or --all"),
         (["--delete", "aaaa"], "2 of those that the database does not know begin like this"),
         (["--delete", "b", "--yes"], "0 of those"),
+        (["--delete", "", "--yes"], "0 of those"),
         (["--delete", "--adopt", "aaaa-1"], "expected one of them"),
     ],
 )
