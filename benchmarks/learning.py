@@ -76,11 +76,10 @@ NO_DROPOUT = {
     "task.model.dropout_rate": 0.0,
     **set_sides(dropout_rate=0.0, attention_dropout_rate=0.0, intermediate_dropout=0.0),
 }
-ONE_RATE = {f"{OPTIMIZER}.adam.beta_2": 0.98, f"{OPTIMIZER}.adam.learning_rate_factors": None}
 CONSTANT = {"clock.decay": 1e-6}
 LEVERS: dict[str, Record] = {
     "default": {},
-    "budget": {**set_rate(1e-3), **ONE_RATE},
+    "budget": set_rate(1e-3),
     "rate/2": set_rate(5e-4),
     "rate*2": set_rate(2e-3),
     "rate*4": set_rate(4e-3),
