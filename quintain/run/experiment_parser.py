@@ -79,13 +79,18 @@ class ParsedExperiment:
     """Name of the registered experiment."""
 
     params: cfg.ExperimentConfig
-    """The config, validated and locked."""
+    """The config, locked; `validate` checks it."""
 
     provenance: provenance.Provenance
     """Which layer set each field."""
 
     imports: tuple[str, ...]
     """Modules that register the experiment."""
+
+    def validate(self) -> None:
+        """Raises a `ConfigError` that lists fields that do not fit, with the places of values."""
+        with errors.located(lambda path: str(self.provenance.source(path))):
+            self.params.validate()
 
 
 def parse(
@@ -131,11 +136,11 @@ def parse(
         modules = _add_actions(params.trainer, options.actions)
         import_modules(modules, _directories_of(layers, options.imports))
         imports = tuple(dict.fromkeys([*imports, *modules]))
-    if is_validated:
-        with errors.located(lambda path: str(sources.source(path))):
-            params.validate()
     params.lock()
-    return ParsedExperiment(name, params, sources, imports)
+    parsed = ParsedExperiment(name, params, sources, imports)
+    if is_validated:
+        parsed.validate()
+    return parsed
 
 
 def parse_configuration(

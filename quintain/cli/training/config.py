@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from quintain import errors
 from quintain.cli import logs, options, output
 from quintain.cli import output as output_lib
 from quintain.cli.lazy_group import FlagCommand, LazyGroup
@@ -58,15 +59,19 @@ def show(provenance: bool, as_json: bool, **flags: Any) -> None:
     from quintain.config import run_header, yaml_io
     from quintain.run import experiment_parser
 
-    parsed = experiment_parser.parse(parse_options)
+    parsed = experiment_parser.parse(parse_options, is_validated=False)
     params = parsed.params.as_dict()
     if as_json:
         if provenance:
             params = _with_sources(params, parsed.provenance)
         click.echo(json.dumps({run_header.EXPERIMENT_KEY: parsed.name, **params}, indent=2))
-        return
-    text = yaml_io.dump({run_header.EXPERIMENT_KEY: parsed.name, **params})
-    click.echo(_comment(text, parsed.provenance) if provenance else text, nl=False)
+    else:
+        text = yaml_io.dump({run_header.EXPERIMENT_KEY: parsed.name, **params})
+        click.echo(_comment(text, parsed.provenance) if provenance else text, nl=False)
+    try:
+        parsed.validate()
+    except errors.ConfigError as error:
+        click.echo(f"It can't be trained like this: {error}", err=True)
 
 
 @config.command(cls=FlagCommand)

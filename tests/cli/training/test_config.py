@@ -42,6 +42,14 @@ def test_show_gives_yaml_that_runs_again(quintain, tmp_path):
     assert yaml.safe_load(stdout)["experiment"] == "translation/local"
 
 
+def test_show_shows_what_still_lacks_its_data(quintain):
+    code, stdout, stderr = quintain("config", "show", "--experiment=translation/small")
+
+    assert (code, yaml.safe_load(stdout)["trainer"]["train_steps"]) == (0, 1700)
+    assert "It can't be trained like this: 2 problems:\n" in stderr
+    assert "factory translation/small: task.train_data.input_path" in stderr
+
+
 def test_show_says_what_set_each_value(quintain, tmp_path):
     path = tmp_path / "my.yaml"
     path.write_text("trainer:\n  train_steps: 7\n  max_to_keep: 2\n")
