@@ -106,6 +106,10 @@ class Writer:
             try:
                 yield
             finally:
+                if self._connection is not None:
+                    # The server lets go of what a closed one holds, but a moment later.
+                    with contextlib.suppress(psycopg.Error):
+                        self._connection.execute("SELECT pg_advisory_unlock_all()")
                 self._discard()
 
     @contextlib.contextmanager
