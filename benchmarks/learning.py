@@ -283,7 +283,7 @@ def train(task: Record) -> None:
     for point, limit in zip(task["points"], task["limits"], strict=True):
         while (secs := time.process_time() - start) < point:
             data.enter(secs / end)
-            if dropout.enter(secs / end):  # A rate that changes in the graph would not be traced.
+            if dropout.enter(secs / end):  # Off the clock: it is traced again.
                 before = time.process_time()
                 trainer.train(tf.constant(1))
                 start += time.process_time() - before

@@ -294,7 +294,7 @@ class DirectCalls(calls.Calls):
                 return session.get_checkpoint(uuid)
             except errors.NotFoundError:
                 known = session.list_checkpoints()
-                found = [one for one in known if kinds.checkpoint.is_short_for(uuid, one.uuid)]
+                found = [one for one in known if kinds.checkpoint.is_uuid_prefix(uuid, one.uuid)]
                 if not found:
                     raise
         if len(found) > 1:

@@ -89,12 +89,12 @@ def _choose(
     chosen = []
     for name in names:
         fitting = [one for one in found if one.name == name] or [
-            one for one in found if checkpoint_lib.is_short_for(name, one.name)
+            one for one in found if checkpoint_lib.is_uuid_prefix(name, one.name)
         ]
         if len(fitting) != 1:
             raise errors.NotFoundError(
                 f"checkpoint {name}: {len(fitting)} of those that the database does not know "
-                "begin like this, expected one; `quintain checkpoint orphans` lists them."
+                "begin like this (4 letters at least); `quintain checkpoint orphans` lists them."
             )
         chosen += fitting
     return chosen

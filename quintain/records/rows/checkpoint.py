@@ -84,6 +84,6 @@ class Orphan:
         return self.path.rpartition("/")[2]
 
 
-def is_short_for(text: str, uuid: str) -> bool:
-    """Returns whether a text is the beginning of a UUID that users may give: four letters."""
+def is_uuid_prefix(text: str, uuid: str) -> bool:
+    """Returns whether a text is a prefix of a UUID that may stand for it: four letters or more."""
     return len(text) >= 4 and uuid.startswith(text)

@@ -17,4 +17,4 @@ def test_the_name_of_an_orphan_is_that_of_its_directory():
 def test_nothing_is_named_by_too_little_of_its_uuid():
     uuid = "5615c134-0000-4000-8000-000000000001"
     texts = ("", "561", "5615", uuid, "615c")
-    assert [text for text in texts if checkpoint.is_short_for(text, uuid)] == ["5615", uuid]
+    assert [text for text in texts if checkpoint.is_uuid_prefix(text, uuid)] == ["5615", uuid]
